@@ -1,0 +1,28 @@
+"""JSON with one spelling: the same value always gives the same bytes."""
+
+import hashlib
+import json
+import re
+from typing import Any
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def canonical_json(value: Any) -> str:
+    r"""`value` as ASCII JSON with sorted keys, no spaces, and every brace inside a string escaped.
+
+    Argo substitutes `{{...}}` wherever it stands, also in user text; `\u007b` is the same character to a JSON reader
+    and nothing to Argo.
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return _STRING.sub(lambda literal: literal[0].replace("{", "\\u007b").replace("}", "\\u007d"), text)
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """`canonical_json` as bytes: what is hashed and what is written."""
+    return canonical_json(value).encode("ascii")
+
+
+def digest_of(value: Any) -> str:
+    """Hex SHA-256 of the canonical bytes of `value`."""
+    return hashlib.sha256(canonical_bytes(value)).hexdigest()

@@ -1,0 +1,64 @@
+"""The result of one check and the report of many: written by preflight and agents, read by the report and `why`."""
+
+from enum import StrEnum
+from typing import Literal
+
+from components.contracts.document import Document
+from components.errors import ExitCode
+
+
+class CheckStatus(StrEnum):
+    """ok: as expected; warn: worth knowing; fail: not fit; unknown: could not be measured, which fails a hard check."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+class CheckResult(Document):
+    """One question, its answer and what the answer rests on."""
+
+    name: str
+    """snake_case, stable: tools match on it."""
+    status: CheckStatus
+    hard: bool
+    """A hard check that fails or stays unknown stops the run; a soft one is reported."""
+    scope: Literal["node", "environment"]
+    """Whose fault a failure is: another node may pass (80), or none will (81)."""
+    subject: str = ""
+    """Node, path or port that was looked at."""
+    measured: str
+    expected: str
+    origin: str
+    """Where the expectation comes from: a field of the run description, the data set, a measured default."""
+    remedy: str = ""
+
+    @property
+    def blocks(self) -> bool:
+        return self.hard and self.status in (CheckStatus.FAIL, CheckStatus.UNKNOWN)
+
+
+class CheckReport(Document):
+    """All checks of the preflight stage, or of one node."""
+
+    kind: Literal["check-report"] = "check-report"
+    version: Literal[1] = 1
+    subject: str
+    """`preflight`, or the node."""
+    results: tuple[CheckResult, ...]
+
+    @property
+    def blocking(self) -> tuple[CheckResult, ...]:
+        return tuple(result for result in self.results if result.blocks)
+
+    def exit_code(self) -> ExitCode:
+        """0, or 83 for a hard check unknown, 81 for the environment, 80 for this node, in that order of precedence."""
+        blocking = self.blocking
+        if not blocking:
+            return ExitCode.OK
+        if any(result.status is CheckStatus.FAIL and result.scope == "environment" for result in blocking):
+            return ExitCode.ENVIRONMENT_UNFIT
+        if any(result.status is CheckStatus.FAIL for result in blocking):
+            return ExitCode.NODE_UNFIT
+        return ExitCode.STOPPED

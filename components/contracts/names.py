@@ -1,0 +1,46 @@
+"""Who is who: the names of experiments, runs, gangs and checkpoints, and the rules they obey."""
+
+import re
+import secrets
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+MAX_EXPERIMENT_LENGTH = 40
+"""`<experiment>-<5 chars>-g<generation>` plus a pod's suffix must stay below the 63 characters of a DNS label."""
+
+ExperimentName = Annotated[
+    str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$", max_length=MAX_EXPERIMENT_LENGTH)
+]
+"""A DNS label: lowercase letters, digits and hyphens, starting with a letter, at most 40 characters."""
+
+Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+"""Model versions, data versions, checkpoint ids: safe as a path segment and as a label value."""
+
+RunName = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
+
+# No vowels and nothing that reads like another character, so that no name spells a word or is mistyped.
+_ALPHABET = "bcdfghjkmnpqrstvwxz2456789"
+
+_CHECKPOINT_ID = re.compile(r"^step-(\d+)-term-(\d+)$")
+
+
+def new_run_name(experiment: str) -> str:
+    """`<experiment>-<5 chars>`, chosen once at submit and kept by retries, adoption and resume."""
+    return f"{experiment}-{''.join(secrets.choice(_ALPHABET) for _ in range(5))}"
+
+
+def gang_name(run: str, generation: int) -> str:
+    """`<run>-g<generation>`: a new generation has a new name, so nothing resolves to its predecessor."""
+    return f"{run}-g{generation}"
+
+
+def checkpoint_id(*, step: int, term: int) -> str:
+    """`step-<step>-term-<term>`: unique within an experiment and model version, because a term is."""
+    return f"step-{step}-term-{term}"
+
+
+def parse_checkpoint_id(text: str) -> tuple[int, int] | None:
+    """(step, term) of a checkpoint id, or None when `text` is not one."""
+    match = _CHECKPOINT_ID.match(text)
+    return (int(match[1]), int(match[2])) if match else None

@@ -1,0 +1,53 @@
+"""The retention policy as described, and the plan that follows from it.
+
+Written by retain and by agent 0 during training; read by the report and the command line.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt
+
+from components.contracts.document import Document
+
+
+class KeepBest(Document):
+    """Keep the `count` verified checkpoints with the best value of `metric`."""
+
+    metric: str = "loss"
+    mode: Literal["min", "max"] = "min"
+    count: PositiveInt = 1
+
+
+class RetentionPolicy(Document):
+    """What to keep. A checkpoint is kept when any rule keeps it; verified ones only are counted."""
+
+    keep_last: Annotated[int, Field(ge=2)] = 3
+    """Newest verified checkpoints to keep; 1 is refused, because a second copy is what saves a damaged newest one."""
+    keep_every_steps: PositiveInt | None = None
+    """Keep every verified checkpoint whose step is a multiple of this."""
+    keep_best: KeepBest | None = None
+
+
+class Decision(Document):
+    """What happens to one checkpoint, and why."""
+
+    checkpoint: str
+    step: int
+    action: Literal["keep", "delete"]
+    reason: str
+
+
+class RetentionPlan(Document):
+    """The decision for every committed checkpoint, newest first."""
+
+    kind: Literal["retention-plan"] = "retention-plan"
+    version: Literal[1] = 1
+    decisions: tuple[Decision, ...]
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        return tuple(item.checkpoint for item in self.decisions if item.action == "keep")
+
+    @property
+    def deleted(self) -> tuple[str, ...]:
+        return tuple(item.checkpoint for item in self.decisions if item.action == "delete")

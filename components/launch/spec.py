@@ -1,0 +1,30 @@
+"""What the launch stage needs."""
+
+from typing import Literal
+
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+
+from components.contracts.document import Document
+from components.contracts.gang import AcceleratorRule, CheckpointRule, GangLimits, ResumeRule
+
+
+class LaunchSpec(Document):
+    """The gang and its limits. Input: data_version."""
+
+    experiment: str
+    model_version: str
+    num_nodes: PositiveInt
+    nproc_per_node: PositiveInt
+    command: tuple[str, ...]
+    start: Literal["rank", "node"]
+    backend: Literal["auto", "process"]
+    env: dict[str, str]
+    seed: int
+    limits: GangLimits
+    max_restarts: NonNegativeInt
+    checkpoint: CheckpointRule | None
+    resume: ResumeRule
+    memory_per_rank_bytes: NonNegativeInt
+    accelerator: AcceleratorRule | None = None
+    timeout_seconds: PositiveFloat
+    """The stage's own deadline, so that a SIGTERM at that time is known for what it is."""

@@ -1,0 +1,29 @@
+"""What the preflight stage needs."""
+
+from typing import Any, Literal
+
+from pydantic import NonNegativeInt, PositiveInt
+
+from components.contracts.document import Document
+from components.contracts.gang import AcceleratorRule, CheckpointRule, ResumeRule
+
+
+class PreflightSpec(Document):
+    """Static facts about the run that the checks compare with what they measure."""
+
+    experiment: str
+    model_version: str
+    corpus: str
+    num_nodes: PositiveInt
+    nproc_per_node: PositiveInt
+    command: tuple[str, ...]
+    start: Literal["rank", "node"]
+    backend: Literal["auto", "process"]
+    checkpoint: CheckpointRule | None
+    resume: ResumeRule
+    memory_per_rank_bytes: NonNegativeInt
+    min_free_bytes: NonNegativeInt
+    """Space that must stay free on the storage beside the packed data."""
+    accelerator: AcceleratorRule | None = None
+    description: dict[str, Any]
+    """The whole run description; preflight files it as the run's record."""

@@ -1,0 +1,124 @@
+"""Child processes that cannot outlive their parent, and a look at what is running (Linux; elsewhere best effort)."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_IS_LINUX = sys.platform == "linux"
+_libc = ctypes.CDLL(None, use_errno=True) if _IS_LINUX else None
+
+
+def die_with_parent(parent_pid: int, death_signal: int = signal.SIGKILL) -> Callable[[], None]:
+    """A `preexec_fn` after which the kernel sends `death_signal` when the *thread* that forked is gone.
+
+    Fork from the main thread only: the signal follows the forking thread, not the process.
+    """
+
+    def arrange() -> None:
+        if _libc is not None:
+            _libc.prctl(_PR_SET_PDEATHSIG, death_signal, 0, 0, 0)
+            if os.getppid() != parent_pid:  # the parent died between fork and prctl
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return arrange
+
+
+def become_subreaper() -> None:
+    """From now on orphans among our descendants become our children instead of init's."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def spawn(
+    argv: Sequence[str], *, env: Mapping[str, str] | None = None, new_session: bool = True, **options: Any
+) -> "subprocess.Popen[bytes]":
+    """Start `argv` so that it is killed when this process ends, however it ends. Call from the main thread."""
+    return subprocess.Popen(
+        list(argv), env=None if env is None else dict(env), start_new_session=new_session,
+        preexec_fn=die_with_parent(os.getpid()), **options,
+    )  # fmt: skip
+
+
+def start_time(pid: int) -> int | None:
+    """Clock ticks since boot at which `pid` started, or None when it is gone; (pid, start time) is never reused."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    return int(stat[stat.rindex(b")") + 2 :].split()[19])
+
+
+def is_alive(pid: int, started: int | None) -> bool:
+    """Whether that very process still runs; a zombie does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return fields[0] not in (b"Z", b"X") and (started is None or int(fields[19]) == started)
+
+
+def boot_id() -> str:
+    """Names this boot of this machine; empty where the kernel does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def children_by_parent() -> dict[int, list[int]]:
+    """Every process's children, from one pass over /proc."""
+    children: dict[int, list[int]] = {}
+    for entry in os.scandir("/proc") if _IS_LINUX else ():
+        if entry.name.isdigit():
+            try:
+                stat = Path(entry.path, "stat").read_bytes()
+            except OSError:
+                continue
+            children.setdefault(int(stat[stat.rindex(b")") + 2 :].split()[1]), []).append(int(entry.name))
+    return children
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """All descendants of `pid`, children before grandchildren."""
+    children, queue = children_by_parent(), [pid]
+    while queue:
+        for child in children.get(queue.pop(0), ()):
+            yield child
+            queue.append(child)
+
+
+def kill_descendants(pid: int, *, keep: frozenset[int] = frozenset(), rounds: int = 50) -> bool:
+    """SIGKILL every descendant of `pid` except `keep` and theirs, again until none is left. True when none is.
+
+    Several rounds, because a process may fork between the look and the kill; a subreaper keeps the newborn in view.
+    """
+    for _ in range(rounds):
+        spared = set(keep)
+        for kept in keep:
+            spared.update(descendants(kept))
+        victims = [child for child in descendants(pid) if child not in spared and is_alive(child, None)]
+        if not victims:
+            return True
+        for victim in victims:
+            try:
+                os.kill(victim, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        _reap(victims)
+    return False
+
+
+def _reap(pids: Sequence[int]) -> None:
+    for pid in pids:
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            continue

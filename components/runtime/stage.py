@@ -1,0 +1,183 @@
+"""What every stage's `__main__` does: Spec in, outputs and a record out, errors turned into exit codes."""
+
+import argparse
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from components.contracts.clock import now_text
+from components.contracts.document import read_spec
+from components.contracts.layout import stage_record_key
+from components.contracts.records import StageRecord
+from components.errors import ArgosyError, BadInput, ExitCode, Interrupted, Stopped
+from components.runtime.log import Log
+
+Spec = TypeVar("Spec", bound=BaseModel)
+
+
+class _RecordStore(Protocol):
+    def replace(self, key: str, data: bytes) -> None: ...
+
+
+@dataclass(frozen=True)
+class StageContext:
+    """Where a stage runs and whose run it belongs to."""
+
+    task: str
+    """Name of the DAG task."""
+    attempt: int
+    run: str
+    workflow: str
+    storage: str
+    """Root uri; open it with `components.storage.base.open_store`."""
+    workdir: str
+    """Folder of the run description on the submitting machine; empty on a cluster."""
+    inputs: Mapping[str, str]
+    """Output parameters of earlier stages."""
+    node: str
+    log: Log
+    started_at: str = field(default_factory=now_text)
+
+
+def stop_requested() -> bool:
+    """Whether somebody asked this run to stop (locally: the engine's `stop.json`)."""
+    stop_file = os.environ.get("ARGOSY_STOP_FILE", "")
+    return bool(stop_file) and os.path.exists(stop_file)
+
+
+def stage_main(
+    name: str,
+    spec_type: type[Spec],
+    run: Callable[[StageContext, Spec], Mapping[str, str]],
+    *,
+    open_store: Callable[[str], _RecordStore],
+    argv: Sequence[str],
+    sigterm_raises: bool = True,
+) -> NoReturn:
+    """Run one stage and exit with its code.
+
+    `run` returns the output parameters; each is written to `$ARGOSY_OUT/<name>` before exit 0, none otherwise. With
+    `sigterm_raises` a SIGTERM becomes Stopped (when a stop was asked for) or Interrupted wherever the stage is;
+    without it the stage handles SIGTERM itself.
+    """
+    arguments = _parse(name, argv)
+    context = _context(name, arguments)
+    if sigterm_raises:
+        signal.signal(signal.SIGTERM, _raise_on_sigterm)
+    code, message, reason, fix, outputs = ExitCode.OK, "", "", "", dict[str, str]()
+    store: _RecordStore | None = None
+    try:
+        store = open_store(context.storage)
+        _leave_record(context, store)
+        outputs = dict(run(context, read_spec(spec_type, arguments.spec)))
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # from here on the stage has done its work
+        _write_outputs(outputs)
+        message = ", ".join(f"{key} {value}" for key, value in outputs.items())
+    except ArgosyError as error:
+        code, message, reason, fix = error.exit_code, str(error), error.reason, error.fix
+        context.log.error(message, reason=reason, exit_code=int(code))
+    except Exception as error:
+        code, message, reason = ExitCode.BUG, f"Bug: {type(error).__name__}: {error}", "Bug"
+        context.log.error(message, reason=reason, traceback=traceback.format_exc())
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _leave_last_words(message)
+    if store is not None:
+        _leave_record(context, store, exit_code=int(code), message=message, reason=reason, fix=fix, outputs=outputs)
+    sys.stdout.flush()
+    sys.exit(int(code))
+
+
+def image_fields(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The log field that says which image this process runs in, when it is known."""
+    image = environ.get("ARGOSY_IMAGE", "")
+    return {"image": image} if image else {}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        print(f"{self.prog}: {message}", file=sys.stderr)
+        sys.exit(int(ExitCode.BAD_INPUT))
+
+
+def _parse(name: str, argv: Sequence[str]) -> argparse.Namespace:
+    parser = _Parser(prog=f"python -m components.{name}", allow_abbrev=False)
+    parser.add_argument("--spec", required=True, help="the stage's Spec as JSON")
+    parser.add_argument("--storage", required=True, help="root uri of the storage")
+    parser.add_argument("--run", required=True, help="name of the run")
+    parser.add_argument("--workflow", default="", help="name of the Workflow")
+    parser.add_argument("--experiment", default="", help="for log lines")
+    parser.add_argument("--task", default=name, help="name of the DAG task")
+    parser.add_argument("--attempt", type=int, default=0, help="0 for the first try")
+    parser.add_argument("--workdir", default="", help="folder that relative paths start from")
+    parser.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="an earlier stage's output")
+    return parser.parse_args(argv)
+
+
+def _context(name: str, arguments: argparse.Namespace) -> StageContext:
+    node = os.environ.get("ARGOSY_NODE") or socket.gethostname()
+    fields: dict[str, Any] = {
+        "experiment": arguments.experiment,
+        "workflow": arguments.workflow,
+        "run": arguments.run,
+        "task": arguments.task,
+        "attempt": arguments.attempt,
+        "node": node,
+        **image_fields(),
+    }
+    return StageContext(
+        task=arguments.task or name, attempt=arguments.attempt, run=arguments.run or arguments.workflow,
+        workflow=arguments.workflow, storage=arguments.storage, workdir=arguments.workdir,
+        inputs=dict(item.split("=", 1) for item in arguments.input if "=" in item), node=node, log=Log(fields),
+    )  # fmt: skip
+
+
+def _raise_on_sigterm(signum: int, frame: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # raised once; a second SIGTERM must not cut the clean-up short
+    if stop_requested():
+        raise Stopped("StopRequested", "a stop was requested")
+    raise Interrupted("Interrupted", "SIGTERM without a stop request", "the stage is tried again")
+
+
+def _write_outputs(outputs: Mapping[str, str]) -> None:
+    folder = os.environ.get("ARGOSY_OUT", "")
+    if not folder:
+        for name, value in outputs.items():
+            print(f"{name}={value}")
+        return
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        for name, value in outputs.items():
+            (path / name).write_text(value, encoding="utf-8")
+    except OSError as error:
+        raise BadInput("OutputsRefused", f"cannot write outputs to {folder}: {error}", "check ARGOSY_OUT") from error
+
+
+def _leave_record(context: StageContext, store: _RecordStore, **ending: Any) -> None:
+    record = StageRecord(
+        task=context.task, attempt=context.attempt, node=context.node, started_at=context.started_at,
+        ended_at=now_text() if ending else None, **ending,
+    )  # fmt: skip
+    try:
+        store.replace(stage_record_key(context.run, task=context.task, attempt=context.attempt), record.to_bytes())
+    except ArgosyError as error:
+        # The record is for people; a store that refuses it is reported by the work itself when it matters.
+        context.log.warning("could not leave a stage record", seen=str(error))
+
+
+def _leave_last_words(message: str) -> None:
+    path = os.environ.get("ARGOSY_TERMINATION_LOG", "/dev/termination-log")
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(message[:4000])
+    except OSError:
+        pass  # outside a pod there is nobody to read it

@@ -1,0 +1,88 @@
+"""Object stores behind one protocol: flat keys, whole objects, atomic writes, one conditional write.
+
+Everything Argosy guarantees about crashes rests on two promises a store makes: an object is either absent or complete,
+and of several writers that `create` the same key exactly one succeeds.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from components.errors import ArgosyError, BadInput, ExitCode
+
+
+class StorageError(ArgosyError):
+    """The store refused: permission, a full disk, a path that is not a folder. Not worth retrying as is."""
+
+    exit_code = ExitCode.ENVIRONMENT_UNFIT
+
+
+class ObjectNotFound(ArgosyError):
+    """There is no object of that key."""
+
+    exit_code = ExitCode.BAD_INPUT
+
+
+class AlreadyExists(ArgosyError):
+    """`create` found an object there already; nothing was written."""
+
+    exit_code = ExitCode.BAD_INPUT
+
+
+@dataclass(frozen=True)
+class ObjectInfo:
+    """What a listing tells: key relative to the store's root, size in bytes."""
+
+    key: str
+    size_bytes: int
+
+
+class ObjectStore(Protocol):
+    """A store rooted at `uri`. Keys are relative, `/`-separated, without `.` and `..`.
+
+    Every method raises StorageError when the store refuses and Transient when it does not answer.
+    """
+
+    @property
+    def uri(self) -> str: ...
+
+    def create(self, key: str, data: bytes) -> None:
+        """Write a new object, durable on return. Raises AlreadyExists when the key is taken."""
+
+    def create_from(self, key: str, source: Path) -> None:
+        """`create` from a local file, streamed; the file is copied, never linked, so later edits cannot reach it."""
+
+    def replace(self, key: str, data: bytes) -> None:
+        """Write an object whether or not it exists. For state documents only; data is write-once."""
+
+    def read(self, key: str) -> bytes:
+        """The whole object. Raises ObjectNotFound."""
+
+    def open(self, key: str) -> BinaryIO:
+        """The object as a stream of bytes. Raises ObjectNotFound."""
+
+    def find(self, key: str) -> ObjectInfo | None:
+        """The object's size, or None when there is none."""
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Objects whose key starts with `prefix` + `/`, in the order of their keys. Unfinished writes never appear."""
+
+    def delete(self, key: str) -> None:
+        """Remove the object; no error when it is already gone."""
+
+    def uri_of(self, key: str) -> str:
+        """What people and programs call the object."""
+
+    def local_path(self, key: str) -> Path | None:
+        """Where the object lies on this machine, or None when it must be fetched first."""
+
+
+def open_store(uri: str) -> ObjectStore:
+    """The store at `uri`: `file:///absolute/folder`. Raises BadInput for another scheme."""
+    scheme, separator, path = uri.partition("://")
+    if separator and scheme == "file" and path.startswith("/"):
+        from components.storage.local import LocalStore
+
+        return LocalStore(Path(path))
+    raise BadInput("UnknownStorage", f"storage is {uri!r}", "use file:///absolute/folder")

@@ -1,0 +1,183 @@
+"""`file://` storage: objects are files, atomic by link and rename, durable by fsync.
+
+`link()` fails when the name exists, also on NFS, which makes it the conditional write. Unfinished files are called
+`.tmp-*` and are invisible to `list`.
+"""
+
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from components.errors import Transient
+from components.storage.base import AlreadyExists, ObjectInfo, ObjectNotFound, StorageError
+
+_TEMPORARY = ".tmp-"
+_TRANSIENT = (errno.ESTALE, errno.ETIMEDOUT, errno.EINTR, errno.EAGAIN)
+_COPY_BYTES = 1 << 20
+_FOLDER_TRIES = 10
+
+
+class LocalStore:
+    """A folder of this machine, or one that all nodes mount."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @property
+    def uri(self) -> str:
+        return f"file://{self.root}"
+
+    def create(self, key: str, data: bytes) -> None:
+        self._write(key, lambda file: _write_all(file, data), exclusive=True)
+
+    def create_from(self, key: str, source: Path) -> None:
+        def copy(file: BinaryIO) -> None:
+            with source.open("rb") as stream:
+                shutil.copyfileobj(stream, file, _COPY_BYTES)
+
+        self._write(key, copy, exclusive=True)
+
+    def replace(self, key: str, data: bytes) -> None:
+        self._write(key, lambda file: _write_all(file, data), exclusive=False)
+
+    def read(self, key: str) -> bytes:
+        with self.open(key) as file:
+            return file.read()
+
+    def open(self, key: str) -> BinaryIO:
+        path = self._path(key)
+        try:
+            return path.open("rb")
+        except FileNotFoundError as error:
+            raise ObjectNotFound("ObjectNotFound", f"{path} does not exist") from error
+        except OSError as error:
+            raise self._refused("read", path, error) from error
+
+    def find(self, key: str) -> ObjectInfo | None:
+        path = self._path(key)
+        try:
+            return ObjectInfo(key, path.stat().st_size) if path.is_file() else None
+        except OSError as error:
+            raise self._refused("read", path, error) from error
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        yield from self._walk(self._path(prefix), prefix.rstrip("/"))
+
+    def delete(self, key: str) -> None:
+        path = self._path(key)
+        try:
+            path.unlink(missing_ok=True)
+        except NotADirectoryError:
+            return
+        except OSError as error:
+            raise self._refused("delete", path, error) from error
+        self._remove_empty_folders(path.parent)
+
+    def uri_of(self, key: str) -> str:
+        return f"file://{self._path(key)}"
+
+    def local_path(self, key: str) -> Path | None:
+        return self._path(key)
+
+    def _path(self, key: str) -> Path:
+        parts = key.strip("/").split("/")
+        if any(part in ("", ".", "..") or part.startswith(_TEMPORARY) for part in parts):
+            raise ValueError(f"not a storage key: {key!r}")
+        return self.root.joinpath(*parts)
+
+    def _write(self, key: str, fill: Callable[[BinaryIO], None], *, exclusive: bool) -> None:
+        path = self._path(key)
+        temporary = path.parent / f"{_TEMPORARY}{uuid.uuid4().hex}"
+        try:
+            try:
+                with self._open_temporary(temporary) as file:
+                    fill(file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                if exclusive:
+                    os.link(temporary, path)
+                else:
+                    os.replace(temporary, path)
+            finally:
+                temporary.unlink(missing_ok=True)
+            _sync_folder(path.parent)
+        except FileExistsError as error:
+            raise AlreadyExists("AlreadyExists", f"{path} exists already") from error
+        except OSError as error:
+            raise self._refused("write", path, error) from error
+
+    def _open_temporary(self, temporary: Path) -> BinaryIO:
+        for _ in range(_FOLDER_TRIES):
+            _make_folders(temporary.parent)
+            try:
+                return temporary.open("xb")
+            except FileNotFoundError:
+                continue  # a concurrent delete removed the folder while it was empty
+        return temporary.open("xb")
+
+    def _walk(self, folder: Path, prefix: str) -> Iterator[ObjectInfo]:
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name + ("/" if entry.is_dir() else ""))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise self._refused("list", folder, error) from error
+        for entry in entries:
+            if entry.name.startswith(_TEMPORARY):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from self._walk(Path(entry.path), f"{prefix}/{entry.name}")
+            elif entry.is_file():
+                try:
+                    yield ObjectInfo(f"{prefix}/{entry.name}", entry.stat().st_size)
+                except FileNotFoundError:
+                    continue  # deleted between the listing and the look
+
+    def _remove_empty_folders(self, folder: Path) -> None:
+        while folder != self.root and self.root in folder.parents:
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+            folder = folder.parent
+
+    def _refused(self, verb: str, path: Path, error: OSError) -> StorageError | Transient:
+        seen = f"cannot {verb} {path}: {error.strerror or error}"
+        if error.errno in _TRANSIENT:
+            return Transient("StorageNotAnswering", seen, "check the file server")
+        fix = {
+            errno.ENOSPC: "free space on that disk, or point storage at another",
+            errno.EDQUOT: "the quota is used up: free space, or point storage at another disk",
+            errno.EROFS: "the file system is read-only: remount it, or point storage at another",
+            errno.EACCES: f"give uid {os.getuid()} access, or point storage at another folder",
+            errno.EPERM: f"give uid {os.getuid()} access, or point storage at another folder",
+            errno.ENOTDIR: "a file stands where a folder should be",
+        }.get(error.errno or 0, "check the storage folder")
+        return StorageError("StorageRefused", seen, fix)
+
+
+def _make_folders(folder: Path) -> None:
+    """Mkdir -p that makes each new folder's name durable in its parent."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
+        _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
