@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class RunState(StrEnum):
-    """Submitted, Queued, Starting, Running <-> Restarting | Preempted, then Succeeded | Failed | Stopped, then Cleaned."""
+    """Submitted, Queued, Starting, Running <-> Restarting | Preempted, then Succeeded | Failed | Stopped; Cleaned."""
 
     SUBMITTED = "Submitted"
     QUEUED = "Queued"
