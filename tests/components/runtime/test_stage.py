@@ -1,0 +1,126 @@
+"""What a stage's process promises: exit codes, outputs, a record, last words."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys, time
+from components.contracts.document import Document
+from components.errors import BadInput, Problem, Transient
+from components.runtime.stage import stage_main
+from components.storage.base import open_store
+
+class Spec(Document):
+    do: str
+    number: int = 0
+
+def run(context, spec):
+    if spec.do == "succeed": return {"greeting": context.inputs["name"]}
+    if spec.do == "bad": raise BadInput("Bad", "two faults", problems=[Problem("a", "x"), Problem("b", "y", "mend it")])
+    if spec.do == "transient": raise Transient("Down", "no answer", "wait")
+    if spec.do == "bug": return 1 / 0
+    print("waiting", flush=True); time.sleep(60)
+
+stage_main("example", Spec, run, open_store=open_store, argv=sys.argv[1:])
+"""
+
+
+class Stage:
+    """One stage process in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = {
+            **os.environ, "PYTHONPATH": ".", "ARGOSY_OUT": str(folder / "out"), "ARGOSY_NODE": "here",
+            "ARGOSY_TERMINATION_LOG": str(folder / "words"), "ARGOSY_STOP_FILE": str(folder / "stop.json"),
+        }  # fmt: skip
+
+    def start(self, spec: object, *extra: str) -> "subprocess.Popen[str]":
+        argv = [
+            "--spec",
+            spec if isinstance(spec, str) else json.dumps(spec),
+            "--storage",
+            f"file://{self.folder}/storage",
+        ]
+        return subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *argv, "--run", "r-1", "--experiment", "e", *extra],
+            env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def run(self, spec: object, *extra: str) -> tuple[int, str]:
+        process = self.start(spec, *extra)
+        stdout, stderr = process.communicate(timeout=30)
+        return process.returncode, stdout + stderr
+
+    def record(self) -> dict[str, object]:
+        value = json.loads((self.folder / "storage/runs/r-1/stages/example/000.json").read_text())
+        assert isinstance(value, dict)
+        return value
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def test_a_stage_that_succeeds_writes_its_outputs_and_a_record(stage: Stage) -> None:
+    code, _ = stage.run({"do": "succeed"}, "--input", "name=a=b")
+
+    assert code == 0
+    assert (stage.folder / "out/greeting").read_text() == "a=b"
+    assert stage.record()["exit_code"] == 0
+    assert stage.record()["outputs"] == {"greeting": "a=b"}
+    assert (stage.folder / "words").read_text() == "greeting a=b"
+
+
+def test_all_faults_of_bad_input_are_told_and_no_output_is_written(stage: Stage) -> None:
+    code, output = stage.run({"do": "bad"})
+
+    assert code == 78
+    assert "a: x" in output
+    assert "b: y; mend it" in output
+    assert not (stage.folder / "out").exists()
+    assert stage.record()["reason"] == "Bad"
+
+
+@pytest.mark.parametrize(("do", "code"), [("transient", 75), ("bug", 70)])
+def test_each_failure_has_its_exit_code(stage: Stage, do: str, code: int) -> None:
+    seen, output = stage.run({"do": do})
+
+    assert seen == code
+    assert ("Traceback" in output) == (do == "bug")
+
+
+def test_a_spec_with_an_unknown_key_and_a_wrong_type_names_both(stage: Stage) -> None:
+    code, output = stage.run({"do": "succeed", "nunber": 3, "number": "x"})
+
+    assert code == 78
+    assert "nunber" in output
+    assert "number" in output
+
+
+def test_a_usage_error_is_bad_input_not_exit_2(stage: Stage) -> None:
+    assert stage.run({"do": "succeed"}, "--no-such-flag")[0] == 78
+
+
+@pytest.mark.parametrize(("asked", "code"), [(True, 83), (False, 84)])
+def test_sigterm_is_a_stop_only_when_somebody_asked(stage: Stage, asked: bool, code: int) -> None:
+    process = stage.start({"do": "wait"})
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waiting\n"
+    if asked:
+        (stage.folder / "stop.json").write_text("{}")
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+
+    assert process.returncode == code
+    assert stage.record()["exit_code"] == code
