@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_KILL_PAUSE_SECONDS = 0.002
 _IS_LINUX = sys.platform == "linux"
 _libc = ctypes.CDLL(None, use_errno=True) if _IS_LINUX else None
 
@@ -98,25 +100,29 @@ def descendants(pid: int) -> Iterator[int]:
 def kill_descendants(pid: int, *, keep: frozenset[int] = frozenset(), rounds: int = 50) -> bool:
     """SIGKILL every descendant of `pid` except `keep` and theirs, again until none is left. True when none is.
 
-    Several rounds, because a process may fork between the look and the kill; a subreaper keeps the newborn in view.
+    Several rounds, because a process may fork between the look and the kill; a subreaper keeps the newborn in view. The
+    dead among our own children are reaped here, so a `Popen` of one of them learns nothing more than that it ended.
     """
+    dead: set[int] = set()
     for _ in range(rounds):
         spared = set(keep)
         for kept in keep:
             spared.update(descendants(kept))
         victims = [child for child in descendants(pid) if child not in spared and is_alive(child, None)]
+        _reap(dead)
         if not victims:
             return True
         for victim in victims:
+            dead.add(victim)
             try:
                 os.kill(victim, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-        _reap(victims)
+        time.sleep(_KILL_PAUSE_SECONDS)
     return False
 
 
-def _reap(pids: Sequence[int]) -> None:
+def _reap(pids: Iterable[int]) -> None:
     for pid in pids:
         try:
             os.waitpid(pid, os.WNOHANG)

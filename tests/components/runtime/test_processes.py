@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,8 +40,8 @@ print(len(before), kill_descendants(os.getpid()), len(list(descendants(os.getpid
 
 
 @pytest.fixture
-def environ() -> Iterator[dict[str, str]]:
-    yield {**os.environ, "PYTHONPATH": "."}
+def environ() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": "."}
 
 
 def _gone_within(pid: int, seconds: float) -> bool:
