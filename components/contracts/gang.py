@@ -85,6 +85,9 @@ class GangSpec(Document):
     """Why this generation exists; goes into its first BEGIN record."""
     begin_charged: bool
     """Whether this generation costs a restart."""
+    restarts_used: NonNegativeInt = 0
+    """Restarts the run has used when this generation is created, its own charge included. The ledger counts the same
+    from BEGIN records; with `checkpoint: none` there are none, and this is what counts."""
     coordinator_host: str
     coordinator_port: NonNegativeInt
     """0: agent 0 takes a free port and writes `<host>:<port>` to `coordinator_file`."""
@@ -220,11 +223,28 @@ class GangState(Document):
     """Agent 0's verdict, when final."""
 
 
+class AgentProcess(Document):
+    """An agent as a process of one machine; (host, boot, pid, start time) never names another."""
+
+    node_rank: NonNegativeInt
+    host: str
+    boot_id: str
+    pid: PositiveInt
+    started: NonNegativeInt | None = None
+    """Clock ticks since boot."""
+
+
 class GenerationView(Document):
     """One generation as the launcher saw it."""
 
     generation: NonNegativeInt
     created_at: str
+    begin_reason: str = ""
+    """Why this generation exists: FirstStart, AgentLost, LauncherLost, …"""
+    charged: bool = False
+    """Whether this generation cost a restart."""
+    agents: tuple[AgentProcess, ...] = ()
+    """Process backend only: what must be gone before a next generation starts."""
     ended_at: str | None = None
     exit_code: int | None = None
     reason: str = ""
