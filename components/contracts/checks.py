@@ -24,8 +24,8 @@ class CheckResult(Document):
     status: CheckStatus
     hard: bool
     """A hard check that fails or stays unknown stops the run; a soft one is reported."""
-    scope: Literal["node", "environment"]
-    """Whose fault a failure is: another node may pass (80), or none will (81)."""
+    scope: Literal["node", "environment", "input"]
+    """Whose fault a failure is: another node may pass (80), none will (81), or the run description is wrong (78)."""
     subject: str = ""
     """Node, path or port that was looked at."""
     measured: str
@@ -53,12 +53,15 @@ class CheckReport(Document):
         return tuple(result for result in self.results if result.blocks)
 
     def exit_code(self) -> ExitCode:
-        """0, or 83 for a hard check unknown, 81 for the environment, 80 for this node, in that order of precedence."""
-        blocking = self.blocking
-        if not blocking:
-            return ExitCode.OK
-        if any(result.status is CheckStatus.FAIL and result.scope == "environment" for result in blocking):
+        """0, or the code of the worst failure: 78 input, 81 environment, 80 this node; 83 when some are only unknown.
+
+        Input comes first: with a wrong description no machine is fit, so nothing else is worth mending before it.
+        """
+        failed = {result.scope for result in self.blocking if result.status is CheckStatus.FAIL}
+        if "input" in failed:
+            return ExitCode.BAD_INPUT
+        if "environment" in failed:
             return ExitCode.ENVIRONMENT_UNFIT
-        if any(result.status is CheckStatus.FAIL for result in blocking):
+        if failed:
             return ExitCode.NODE_UNFIT
-        return ExitCode.STOPPED
+        return ExitCode.STOPPED if self.blocking else ExitCode.OK

@@ -1,10 +1,11 @@
 """Where everything lies below `storage`: the only place that spells these keys.
 
-    data/plans/<plan_id>/plan.json  receipts/<num_tasks>/<task>.json  shard-<n>.bin  shard-<n>.idx
+    data/plans/<plan_id>/plan.json  receipts/<num_tasks>/<task>.json  shard-<n>.bin  shard-<n>.idx  shard-<n>.json
     data/versions/<data_version>/manifest.json
     checkpoints/<experiment>/<model_version>/log/<seq>.json
     checkpoints/<experiment>/<model_version>/<data_version>/step-<step>/term-<term>/...  MANIFEST.json
     runs/<run>/run.json  stages/<task>/<attempt>.json  report.json  report.html
+    runs/<run>/probes/<name>  written and removed again by the storage checks
     runs/<run>/gang/launch.json
     runs/<run>/gang/g<k>/state.json  checks/<node>.json  logs/<stream>/<chunk>.jsonl
 
@@ -66,6 +67,10 @@ def stage_record_key(run: str, *, task: str, attempt: int) -> str:
 
 def stages_folder(run: str) -> str:
     return f"{run_folder(run)}/stages"
+
+
+def probe_key(run: str, *, name: str) -> str:
+    return f"{run_folder(run)}/probes/{name}"
 
 
 def launch_state_key(run: str) -> str:

@@ -1,0 +1,47 @@
+"""Is the packed data set complete? Every file of the shard manifest, with its size."""
+
+import posixpath
+
+from components.checks.question import Question
+from components.contracts.checks import CheckResult
+from components.contracts.dataset import ShardManifest
+from components.contracts.document import DamagedDocument
+from components.contracts.layout import shard_manifest_key
+from components.storage.base import ObjectNotFound, ObjectStore
+
+_SHOWN = 5
+
+
+def dataset_question(data_version: str) -> Question:
+    """Asks for all files of a data version; their bytes are proven by the digests when they are read."""
+    return Question(
+        name="shard_manifest", scope="environment", subject=data_version, expected="every shard file, with its size",
+        origin="the shard manifest", remedy="run the shard stage again: it writes what is missing",
+    )  # fmt: skip
+
+
+def dataset_complete(question: Question, store: ObjectStore, *, data_version: str) -> CheckResult:
+    """Looks up every file the manifest names; reads none of them."""
+    key = shard_manifest_key(data_version)
+    try:
+        manifest = ShardManifest.from_bytes(store.read(key), where=store.uri_of(key))
+    except ObjectNotFound:
+        return question.fail(f"{store.uri_of(key)} does not exist")
+    except DamagedDocument as error:
+        return question.fail(error.seen, error.fix)
+    faults = []
+    if manifest.data_version != data_version:
+        faults.append(f"the manifest is of {manifest.data_version}")
+    files = [file for shard in manifest.shards for file in shard.files]
+    for file in files:
+        found = store.find(posixpath.normpath(posixpath.join(posixpath.dirname(key), file.path)))
+        if found is None:
+            faults.append(f"{file.path} is missing")
+        elif found.size_bytes != file.size_bytes:
+            faults.append(f"{file.path} has {found.size_bytes} bytes instead of {file.size_bytes}")
+    if faults:
+        more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        return question.fail("; ".join(faults[:_SHOWN]) + more)
+    if not sum(shard.num_sequences for shard in manifest.shards):
+        return question.fail("the data set holds no sequence", "give shard.corpus more text")
+    return question.ok(f"{len(files)} files of {len(manifest.shards)} shards")
