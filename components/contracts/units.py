@@ -59,6 +59,14 @@ def format_size(num_bytes: float) -> str:
     return f"{num_bytes:.1f} TiB"
 
 
+def write_size(num_bytes: int) -> str:
+    """`629145600` -> `600MiB`: exact, in the largest unit that divides it; reads back with `parse_size`."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if num_bytes and num_bytes % _SIZE_UNITS[unit] == 0:
+            return f"{num_bytes // _SIZE_UNITS[unit]}{unit}"
+    return f"{num_bytes}B"
+
+
 def _duration(value: object) -> float:
     if isinstance(value, str):
         return parse_duration(value)

@@ -19,6 +19,8 @@ class LaunchSpec(Document):
     start: Literal["rank", "node"]
     backend: Literal["auto", "process"]
     env: dict[str, str]
+    workdir: str = ""
+    """Folder the program starts in; relative to --workdir, which is also what empty means."""
     seed: int
     limits: GangLimits
     max_restarts: NonNegativeInt

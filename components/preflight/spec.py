@@ -17,6 +17,8 @@ class PreflightSpec(Document):
     num_nodes: PositiveInt
     nproc_per_node: PositiveInt
     command: tuple[str, ...]
+    workdir: str = ""
+    """Folder the program starts in; relative to --workdir, which is also what empty means."""
     start: Literal["rank", "node"]
     backend: Literal["auto", "process"]
     checkpoint: CheckpointRule | None
