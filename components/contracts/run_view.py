@@ -1,0 +1,173 @@
+"""Everything known about one run, as one value: folded by `components.report.run_view`, judged by `diagnosis`.
+
+`EngineView` and `StopRequest`: made by the command line from the local engine, or by finish from `workflow.status`.
+`RunView`: read by status, why, submit, runs and the report; `status -o json` prints it.
+"""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from components.contracts.checks import CheckReport
+from components.contracts.document import Document
+from components.contracts.gang import GangState, LaunchState
+from components.contracts.lifecycle import RunState
+from components.contracts.retention import RetentionPlan
+
+
+class StageState(StrEnum):
+    """Where one task of the workflow stands."""
+
+    WAITING = "Waiting"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    LOST = "Lost"
+    """Was running when the engine that ran it disappeared; `resume` repeats it."""
+    SKIPPED = "Skipped"
+    """Never ran, because something before it did not succeed."""
+
+
+class StopRequest(Document):
+    """Somebody asked the run to stop."""
+
+    by: str
+    at: str
+    force: bool = False
+
+
+class EngineNode(Document):
+    """One task as the engine sees it, whatever its stage wrote about itself."""
+
+    task: str
+    phase: Literal["Pending", "Running", "Succeeded", "Failed", "Error", "Skipped", "Omitted"]
+    attempts: NonNegativeInt = 0
+    exit_code: int | None = None
+    message: str = ""
+    started_at: str | None = None
+    ended_at: str | None = None
+    outputs: dict[str, str] = {}
+
+
+class EngineView(Document):
+    """The engine's account of a run: Argo's phases, one entry a task, in the order of the workflow."""
+
+    phase: Literal["Pending", "Running", "Succeeded", "Failed", "Error"]
+    message: str = ""
+    alive: bool | None = None
+    """Whether the engine's process runs; None when nobody can tell, for example from inside a stage."""
+    pid: int | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    nodes: tuple[EngineNode, ...] = ()
+    stop: StopRequest | None = None
+
+
+class StageView(Document):
+    """One task of the workflow: the engine's account and the stage's own, together."""
+
+    task: str
+    state: StageState
+    attempts: NonNegativeInt = 0
+    node: str = ""
+    started_at: str | None = None
+    ended_at: str | None = None
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    fix: str = ""
+    outputs: dict[str, str] = {}
+
+
+class CheckpointRow(Document):
+    """One checkpoint of the run's experiment and model version, as the ledger knows it."""
+
+    checkpoint: str
+    step: NonNegativeInt
+    term: NonNegativeInt
+    run: str
+    data_version: str
+    status: Literal["committed", "verified", "quarantined", "retired"]
+    level: str | None = None
+    """How deeply it was verified."""
+    reason: str = ""
+    """Why it was quarantined or retired."""
+    metrics: dict[str, float] = {}
+    pinned: bool = False
+    size_bytes: NonNegativeInt
+    committed_at: str
+    uri: str
+    """Its folder; the objects of a retired one are gone or will be."""
+
+
+class ClaimView(Document):
+    """Which run may train this experiment and model version now."""
+
+    run: str
+    owner: str
+    since: str
+
+
+class Pace(Document):
+    """How fast the newest steps went; None when there are too few to tell."""
+
+    step_seconds: NonNegativeFloat | None = None
+    tokens_per_second: NonNegativeFloat | None = None
+    seconds_left: NonNegativeFloat | None = None
+
+
+class RunView(Document):
+    """One run, frozen at the moment it was read."""
+
+    kind: Literal["run-view"] = "run-view"
+    version: Literal[1] = 1
+    run: str
+    experiment: str = ""
+    model_version: str = ""
+    target: str = ""
+    storage: str = ""
+    state: RunState
+    exit_code: int | None = None
+    """The run's, once it is final: 0, 83 when stopped, otherwise the failing stage's."""
+    failed_task: str | None = None
+    """The task whose failure ended the run."""
+    created_at: str | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    updated_at: str | None = None
+    """The newest moment any of the documents speaks of."""
+    engine: EngineView | None = None
+    stop: StopRequest | None = None
+    stages: tuple[StageView, ...] = ()
+    checks: tuple[CheckReport, ...] = ()
+    """Preflight's, then the nodes' of the newest generation."""
+    launch: LaunchState | None = None
+    gangs: tuple[GangState, ...] = ()
+    """One a generation, oldest first."""
+    step: NonNegativeInt | None = None
+    total_steps: PositiveInt | None = None
+    loss: float | None = None
+    pace: Pace = Pace()
+    data_version: str | None = None
+    checkpoint: str | None = None
+    """The newest checkpoint of this run that is verified, else committed."""
+    checkpoints: tuple[CheckpointRow, ...] = ()
+    """Newest first; also those of earlier runs of this experiment and model version."""
+    retention: RetentionPlan | None = None
+    claim: ClaimView | None = None
+    report: str | None = None
+    """Uri of report.html, once it exists."""
+    description: dict[str, Any] = {}
+    """The run description as compiled."""
+    unreadable: tuple[str, ...] = ()
+    """Documents that exist but could not be read, each with the reason."""
+
+    @property
+    def gang(self) -> GangState | None:
+        """The newest generation's state."""
+        return self.gangs[-1] if self.gangs else None
+
+    def stage(self, task: str) -> StageView | None:
+        """The stage of that task, or None when it was never heard of."""
+        return next((stage for stage in self.stages if stage.task == task), None)
