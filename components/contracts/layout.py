@@ -89,6 +89,16 @@ def node_checks_key(run: str, *, generation: int, node_rank: int) -> str:
     return f"{gang_folder(run, generation=generation)}/checks/{node_rank:06d}.json"
 
 
+def node_stream(node_rank: int) -> str:
+    """What an agent and its guard log themselves."""
+    return f"node-{node_rank}"
+
+
+def rank_stream(*, node_rank: int, rank: int, attempt: int) -> str:
+    """What one rank wrote in one attempt; with `start: node` the rank is the node's first."""
+    return f"{node_stream(node_rank)}.rank-{rank}.attempt-{attempt}"
+
+
 def log_folder(run: str, *, generation: int, stream: str) -> str:
     return f"{gang_folder(run, generation=generation)}/logs/{stream}"
 
