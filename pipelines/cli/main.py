@@ -1,0 +1,145 @@
+"""The command line: one table of commands, loaded when called, and one place that turns errors into exit codes."""
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from components.errors import ArgosyError, BadInput, ExitCode, Stopped
+from pipelines.version import VERSION
+
+
+class Command(NamedTuple):
+    """Where a command lives and what it does, so that `--help` imports none of them."""
+
+    target: str
+    """`module:attribute` of a click command."""
+    help: str
+    """The first line of its help; a test holds both equal."""
+
+
+COMMANDS: dict[str, Command] = {
+    "init": Command("pipelines.cli.init:init", "Write a commented run.yaml to start from."),
+    "doctor": Command("pipelines.cli.doctor:doctor", "Say whether this machine is fit, and what is missing."),
+    "validate": Command("pipelines.cli.validate:validate", "Check a run description and list every fault in it."),
+    "compile": Command("pipelines.cli.compile:compile_", "Print the Argo Workflow of a run description."),
+    "submit": Command("pipelines.cli.submit:submit", "Start a run and follow it to its end."),
+    "status": Command("pipelines.cli.status:status", "Show where a run stands."),
+    "logs": Command("pipelines.cli.logs:logs", "Show what a run's stages and ranks wrote."),
+    "why": Command("pipelines.cli.why:why", "Say why a run failed or stopped, on what evidence, and what to do."),
+    "stop": Command("pipelines.cli.stop:stop", "Stop a run gracefully; --force kills it."),
+    "resume": Command("pipelines.cli.resume:resume", "Continue a failed, stopped or interrupted run."),
+    "runs": Command("pipelines.cli.runs:runs", "List the runs."),
+    "checkpoints": Command("pipelines.cli.checkpoints:checkpoints", "List and show an experiment's checkpoints."),
+    "recipes": Command("pipelines.cli.recipes:recipes", "List the built-in run descriptions, or print one."),
+    "schema": Command("pipelines.cli.schema:schema", "Print the JSON Schema of the run description."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are named in a table and imported only when one is called."""
+
+    def __init__(self, *args: Any, table: dict[str, Command], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.table:
+            return None
+        module, _, attribute = self.table[cmd_name].target.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.table:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], self.table, n=1)
+            ctx.fail(f"there is no command {args[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help) for name, command in self.table.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 ok, 78 bad input, 81 environment unfit, 83 stopped, 90-96 the run failed; see README.",
+)
+@click.version_option(VERSION, prog_name="argosy", message="%(prog)s %(version)s")
+def cli() -> None:
+    """From one YAML file to a verified checkpoint: shard, preflight, launch, verify, retain."""
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line and return its exit code; errors go to stderr, as JSON when `-o json` was asked for.
+
+    A command returns its exit code (None is 0), calls `ctx.exit(code)`, or raises an ArgosyError.
+    """
+    try:
+        result = cli.main(list(argv), prog_name="train.py", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else int(ExitCode.OK)
+    except click.ClickException as error:
+        return _report(_usage_error(error), argv)
+    except (click.Abort, KeyboardInterrupt):
+        return _report(Stopped("Interrupted", "stopped by Ctrl-C"), argv)
+    except ArgosyError as error:
+        return _report(error, argv)
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough. Nothing may be flushed into the closed pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.OK)
+    except Exception:
+        traceback.print_exc()
+        print("This is a bug in Argosy; please report it with the lines above.", file=sys.stderr)
+        return int(ExitCode.BUG)
+
+
+def _usage_error(error: click.ClickException) -> BadInput:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "train.py"
+    message = error.format_message()
+    return BadInput("Usage", message[:1].lower() + message[1:].rstrip("."), f"see `{path} --help`")
+
+
+def _report(error: ArgosyError, argv: Sequence[str]) -> int:
+    """Say what went wrong on stderr, once."""
+    if wants_json(argv):
+        import json
+
+        problems = [
+            {"where": item.where, "seen": item.seen, "fix": item.fix} for item in getattr(error, "problems", ())
+        ]
+        body = {
+            "reason": error.reason,
+            "seen": error.seen,
+            "fix": error.fix,
+            "problems": problems,
+            "exit_code": int(error.exit_code),
+        }
+        print(json.dumps({"error": body}, ensure_ascii=False), file=sys.stderr)
+    else:
+        print(error, file=sys.stderr)
+    return int(error.exit_code)
+
+
+def wants_json(argv: Sequence[str]) -> bool:
+    """Whether the command line asks for JSON, also when it is otherwise wrong."""
+    pairs = zip(argv, [*argv[1:], ""], strict=True)
+    return any(
+        (item in ("-o", "--output") and following == "json") or item in ("-ojson", "-o=json", "--output=json")
+        for item, following in pairs
+    )

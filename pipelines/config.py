@@ -1,0 +1,242 @@
+"""The run description: TrainConfig nests a section a stage, checks what spans several, and is read from YAML."""
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from components.contracts.canonical import canonical_json
+from components.contracts.names import ExperimentName, Identifier
+from components.contracts.units import format_duration
+from components.errors import BadInput
+from pipelines.sections import (
+    CheckpointSection,
+    LaunchSection,
+    PreflightSection,
+    ResumeSection,
+    RetainSection,
+    Section,
+    ShardSection,
+    Text,
+    Time,
+    VerifySection,
+)
+from templates.deadlines import LAUNCH_MARGIN_SECONDS, path_seconds, stage_seconds
+
+MAX_DESCRIPTION_BYTES = 15 * 1024
+"""The description travels inside one stage's Spec, beside the command; together they must stay below 32 KiB."""
+
+
+def _none_or_section(value: object) -> object:
+    if value == "none":
+        return None
+    if value is None:
+        raise ValueError("is empty; write `none` to train without checkpoints, or every_steps: <n>")
+    return value
+
+
+def _plain(text: str) -> str:
+    # These values are Workflow parameters: Argo would substitute braces, and a line break is never meant.
+    if "{{" in text or not text.isprintable() or text != text.strip():
+        raise ValueError("holds braces `{{`, control characters or outer spaces; write the plain name")
+    return text
+
+
+def _storage(text: str) -> str:
+    if not text.startswith("file:///"):
+        raise ValueError(f"not a storage: {text!r}; write file:///absolute/folder")
+    return text
+
+
+Plain = Annotated[Text, Field(min_length=1), AfterValidator(_plain)]
+
+
+class TrainConfig(Section):
+    """One distributed training run, from corpus to retained checkpoints."""
+
+    experiment: ExperimentName
+    """Name of the experiment, in every label, log line and checkpoint path: lowercase letters, digits and hyphens,
+    starting with a letter, at most 40 characters."""
+    model_version: Identifier = "v1"
+    """Checkpoints of different model versions never mix: lowercase letters, digits, `.`, `_`, `-`."""
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 1234
+    """Told to the program as ARGOSY_SEED: 0 to 4294967295."""
+    storage: Annotated[Plain, AfterValidator(_storage)] | None = None
+    """Data, checkpoints, runs and reports live under it. Default: file://$ARGOSY_HOME/storage."""
+    image: Plain | None = None
+    """Container image of the ranks. Without meaning on one machine."""
+    platform_image: Plain | None = None
+    """Container image of the stages. On one machine it only names itself in log lines."""
+    deadline: Time | None = None
+    """Deadline of the whole Workflow. Default: the longest its stages can take with all their retries."""
+    shard: ShardSection
+    preflight: PreflightSection = PreflightSection()
+    launch: LaunchSection
+    checkpoint: Annotated[
+        CheckpointSection | None,
+        BeforeValidator(_none_or_section),
+        PlainSerializer(lambda value: "none" if value is None else value.model_dump(mode="json"), when_used="json"),
+    ]
+    """A section, or the word none for a program that writes no checkpoints (restarts then begin at step 0)."""
+    resume: ResumeSection = ResumeSection()
+    verify: VerifySection = VerifySection()
+    retain: RetainSection = RetainSection()
+
+    @model_validator(mode="after")
+    def _refuse_conflicts(self) -> "TrainConfig":
+        conflicts = list(_conflicts(self))
+        if conflicts:
+            text = "; ".join(f"{path}: {seen}; {fix}" for path, seen, fix in conflicts)
+            raise PydanticCustomError("conflict", "{text}", {"text": text, "conflicts": conflicts})
+        return self
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values as people would write them, defaults filled in; `TrainConfig` reads them back."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True) | (
+            {"checkpoint": "none"} if self.checkpoint is None else {}
+        )
+
+    @property
+    def launch_timeout(self) -> float:
+        """Seconds one attempt of the launcher may take; never less than what its limits allow for."""
+        return self.launch.timeout if self.launch.timeout is not None else _least_launch_timeout(self)
+
+    @property
+    def critical_path(self) -> float:
+        """Seconds the Workflow takes when every stage uses all its attempts to the end."""
+        shard = 3 * stage_seconds(self.shard.timeout, self.shard.retries)
+        return path_seconds(
+            max(shard, stage_seconds(self.preflight.timeout, self.preflight.retries)),
+            stage_seconds(self.launch_timeout, self.launch.retries),
+            stage_seconds(self.verify.timeout, self.verify.retries),
+            stage_seconds(self.retain.timeout, self.retain.retries),
+        )
+
+    @property
+    def workflow_deadline(self) -> float:
+        """Seconds the Workflow may take: as described, or the critical path."""
+        return self.deadline if self.deadline is not None else self.critical_path
+
+
+def _least_launch_timeout(config: TrainConfig) -> float:
+    limits = config.launch.limits
+    return (config.launch.max_restarts + 1) * (limits.start + limits.stop) + limits.run + LAUNCH_MARGIN_SECONDS
+
+
+def _conflicts(config: TrainConfig) -> Iterable[tuple[str, str, str]]:
+    """Rules about two fields: where, what was seen, what to do."""
+    least = _least_launch_timeout(config)
+    if config.launch.timeout is not None and config.launch.timeout < least:
+        yield (
+            "launch.timeout",
+            f"is {format_duration(config.launch.timeout)}, but launch.limits and launch.max_restarts allow for "
+            f"{format_duration(least)}: (max_restarts + 1) * (start + stop) + run + 5m",
+            f"leave it out, set at least {format_duration(least)}, or lower launch.limits.run",
+        )
+    elif config.deadline is not None and config.deadline < config.critical_path:
+        path = format_duration(math.ceil(config.critical_path))
+        yield (
+            "deadline",
+            f"is {format_duration(config.deadline)}, but the stages' timeout and retries allow for {path}",
+            f"set at least {path}, or lower launch.limits.run, launch.retries or the stages' timeout",
+        )
+    if config.checkpoint is None and config.resume.source not in ("latest", "fresh"):
+        yield (
+            "resume.from",
+            f"is {config.resume.source}, but checkpoint is none, so there is nothing to resume",
+            "set resume.from: latest, or checkpoint.every_steps",
+        )
+    every, keep = config.checkpoint and config.checkpoint.every_steps, config.retain.keep_every_steps
+    if every and keep and keep % every:
+        yield (
+            "retain.keep_every_steps",
+            f"is {keep}, but checkpoint.every_steps is {every}: most of those steps have no checkpoint",
+            f"set a multiple of {every}",
+        )
+    if config.launch.accelerator is not None and not config.launch.accelerator.as_json():
+        yield "launch.accelerator", "asks for nothing", "set model, min_memory_gib or min_driver, or leave it out"
+    size = len(canonical_json(config.as_json()))
+    if size > MAX_DESCRIPTION_BYTES:
+        yield (
+            "launch.command",
+            f"makes the description {size} bytes long with launch.env; at most {MAX_DESCRIPTION_BYTES} are carried",
+            "move long arguments into a file that the program reads",
+        )
+
+
+def load_config(path: Path | None = None, *, recipe: str | None = None, overrides: Iterable[str] = ()) -> TrainConfig:
+    """The run description in the YAML file `path`, or the built-in `recipe`, with `field=value` overrides applied.
+
+    Without either it is the default recipe. Raises BadInput that lists every fault with its place.
+    """
+    from pipelines.faults import explain
+    from pipelines.yaml_source import Source, read_yaml
+
+    if path is not None:
+        name = str(path)
+        source = read_yaml(_read(path), name=name)
+        if source.problems and source.data is None:
+            raise BadInput("BadDescription", f"{name} cannot be read", problems=source.problems)
+    else:
+        from pipelines.recipes import find_recipe
+
+        name, config = find_recipe(recipe)
+        source = Source(data=config.as_json(), places={(): f"recipe {name}"})
+        name = f"recipe {name}"
+    if source.data is None:
+        source.data = {}
+    if isinstance(source.data, dict):
+        for text in overrides:
+            _override(source, text)
+    try:
+        config = TrainConfig.model_validate_json(json.dumps(source.data))
+    except ValidationError as error:
+        source.problems.extend(explain(error, source, TrainConfig))
+    if source.problems:
+        count = len(source.problems)
+        raise BadInput(
+            "BadDescription",
+            f"{name} has {count} fault{'s' if count > 1 else ''}",
+            "correct what is listed",
+            problems=source.problems,
+        )
+    return config
+
+
+def default_storage(home: Path) -> str:
+    """Where everything lives unless the description says otherwise."""
+    return f"file://{home.absolute()}/storage"
+
+
+def argosy_home(environ: Mapping[str, str] = os.environ) -> Path:
+    """`$ARGOSY_HOME`, by default ~/.local/state/argosy."""
+    return Path(environ.get("ARGOSY_HOME") or Path.home() / ".local/state/argosy").absolute()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput("BadDescription", f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except OSError as error:
+        raise BadInput(
+            "NoDescription", f"cannot read {path}: {error.strerror}", "make one with `python pipelines/train.py init`"
+        ) from error
+
+
+def _override(source: Any, text: str) -> None:
+    from components.errors import Problem
+    from pipelines.yaml_source import read_yaml
+
+    field, equals, value = text.partition("=")
+    path = tuple(field.strip().split("."))
+    place = f"--set {field.strip()}"
+    if not equals or not all(path):
+        source.problems.append(Problem(f"--set {text}", "not an assignment", "write --set section.field=value"))
+        return
+    source.override(path, read_yaml(value, name=place), place)

@@ -1,0 +1,3 @@
+"""Which release this checkout is."""
+
+VERSION = "0.1.0"
