@@ -1,6 +1,10 @@
 """Documents of the packed data set: the plan (written by shard plan), receipts (shard task), manifest (shard merge).
 
 Readers: shard tasks and merge read the plan, merge reads the receipts, the agent and the training program the manifest.
+
+What a packed sequence means: `sequence_length` tokens, documents end to end, each ended by `end_of_document`, the rest
+filled with it. A training program shifts: inputs are tokens [0, L-1), targets tokens [1, L), and a target that is
+`end_of_document` after `end_of_document` is padding (see `components/dataset/reader.py:inputs_and_targets`).
 """
 
 from typing import Literal
@@ -37,10 +41,17 @@ class PlannedInput(Document):
 
 
 class PlannedShard(Document):
-    """One output shard: a pure function of the inputs [first_input, first_input + num_inputs) and the options."""
+    """One output shard: a pure function of the inputs [first_input, first_input + num_inputs) and the options.
+
+    An input too large for one shard is cut into byte ranges, each a shard with `num_inputs` 1.
+    """
 
     first_input: NonNegativeInt
     num_inputs: PositiveInt
+    start_byte: NonNegativeInt = 0
+    """Where in the first input this shard begins; not 0 only in a later range of a large input."""
+    end_byte: PositiveInt | None = None
+    """Where in the only input this shard ends; None: at its end, which is where its document ends."""
 
 
 class ShardPlan(Document):
@@ -49,11 +60,17 @@ class ShardPlan(Document):
     kind: Literal["shard-plan"] = "shard-plan"
     version: Literal[1] = 1
     corpus: str
-    """As described, for people and for the tasks that open it."""
+    """As described, for people."""
+    root: str
+    """Folder that the inputs' paths start from, or python:stdlib."""
+    packing: Literal[1] = 1
+    """Which packing rules; raised when the same plan would give other bytes, so that old shards are not mixed in."""
     inputs: tuple[PlannedInput, ...]
     shards: tuple[PlannedShard, ...]
     options: PackingOptions
     max_bad_records: NonNegativeInt
+    bad_records: tuple["BadRecord", ...] = ()
+    """Inputs that could not be read when the plan was made; they count against `max_bad_records`."""
 
     def plan_id(self) -> str:
         """`p-<16 hex>`: the digest of the whole plan."""
@@ -89,14 +106,30 @@ class BadRecord(Document):
 
 
 class PackingCounts(Document):
-    """What happened to the documents of one task, or of all."""
+    """What happened to the documents of one shard, of one task, or of all. A document counts where it begins."""
 
     num_inputs: NonNegativeInt = 0
+    """Files, empty ones included, bad records not."""
     num_empty: NonNegativeInt = 0
     num_split: NonNegativeInt = 0
     num_truncated: NonNegativeInt = 0
     num_dropped: NonNegativeInt = 0
     input_bytes: NonNegativeInt = 0
+
+    def __add__(self, other: "PackingCounts") -> "PackingCounts":
+        names = PackingCounts.model_fields
+        return PackingCounts(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+class PackedShard(Document):
+    """One finished shard, written after its files: what a repeated task finds done. Independent of the task count."""
+
+    kind: Literal["packed-shard"] = "packed-shard"
+    version: Literal[1] = 1
+    plan_id: str
+    shard: Shard
+    bad_records: tuple[BadRecord, ...]
+    counts: PackingCounts
 
 
 class ShardReceipt(Document):

@@ -47,7 +47,7 @@ class ObjectStore(Protocol):
     @property
     def uri(self) -> str: ...
 
-    def create(self, key: str, data: bytes) -> None:
+    def create(self, key: str, data: bytes | bytearray) -> None:
         """Write a new object, durable on return. Raises AlreadyExists when the key is taken."""
 
     def create_from(self, key: str, source: Path) -> None:

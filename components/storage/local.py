@@ -31,7 +31,7 @@ class LocalStore:
     def uri(self) -> str:
         return f"file://{self.root}"
 
-    def create(self, key: str, data: bytes) -> None:
+    def create(self, key: str, data: bytes | bytearray) -> None:
         self._write(key, lambda file: _write_all(file, data), exclusive=True)
 
     def create_from(self, key: str, source: Path) -> None:
@@ -179,5 +179,5 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _write_all(file: BinaryIO, data: bytes) -> None:
+def _write_all(file: BinaryIO, data: bytes | bytearray) -> None:
     file.write(data)
