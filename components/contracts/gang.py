@@ -76,7 +76,7 @@ class GangSpec(Document):
     run_seconds_used: NonNegativeFloat
     """Running time of earlier generations, counted against `limits.run_seconds`."""
     max_restarts: NonNegativeInt
-    checkpoint: CheckpointRule | None
+    checkpoint: CheckpointRule | None = None
     """None: `checkpoint: none`; restarts begin at step 0."""
     resume: ResumeRule
     memory_per_rank_bytes: NonNegativeInt

@@ -24,7 +24,7 @@ class LaunchSpec(Document):
     seed: int
     limits: GangLimits
     max_restarts: NonNegativeInt
-    checkpoint: CheckpointRule | None
+    checkpoint: CheckpointRule | None = None
     resume: ResumeRule
     memory_per_rank_bytes: NonNegativeInt
     accelerator: AcceleratorRule | None = None

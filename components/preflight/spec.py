@@ -21,7 +21,7 @@ class PreflightSpec(Document):
     """Folder the program starts in; relative to --workdir, which is also what empty means."""
     start: Literal["rank", "node"]
     backend: Literal["auto", "process"]
-    checkpoint: CheckpointRule | None
+    checkpoint: CheckpointRule | None = None
     resume: ResumeRule
     memory_per_rank_bytes: NonNegativeInt
     min_free_bytes: NonNegativeInt

@@ -9,5 +9,5 @@ class RetainSpec(Document):
 
     experiment: str
     model_version: str
-    policy: RetentionPolicy | None
+    policy: RetentionPolicy | None = None
     """None with `checkpoint: none`: nothing to retire, and the stage says so."""
