@@ -50,8 +50,11 @@ class ObjectStore(Protocol):
     def create(self, key: str, data: bytes | bytearray) -> None:
         """Write a new object, durable on return. Raises AlreadyExists when the key is taken."""
 
-    def create_from(self, key: str, source: Path) -> None:
-        """`create` from a local file, streamed; the file is copied, never linked, so later edits cannot reach it."""
+    def create_from(self, key: str, source: Path) -> str:
+        """`create` from a local file, streamed; returns the hex SHA-256 of what was written.
+
+        The file is copied, never linked, so later edits cannot reach it.
+        """
 
     def replace(self, key: str, data: bytes) -> None:
         """Write an object whether or not it exists. For state documents only; data is write-once."""

@@ -5,8 +5,8 @@
 """
 
 import errno
+import hashlib
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,12 +34,17 @@ class LocalStore:
     def create(self, key: str, data: bytes | bytearray) -> None:
         self._write(key, lambda file: _write_all(file, data), exclusive=True)
 
-    def create_from(self, key: str, source: Path) -> None:
+    def create_from(self, key: str, source: Path) -> str:
+        digest = hashlib.sha256()
+
         def copy(file: BinaryIO) -> None:
             with source.open("rb") as stream:
-                shutil.copyfileobj(stream, file, _COPY_BYTES)
+                while chunk := stream.read(_COPY_BYTES):
+                    digest.update(chunk)
+                    file.write(chunk)
 
         self._write(key, copy, exclusive=True)
+        return digest.hexdigest()
 
     def replace(self, key: str, data: bytes) -> None:
         self._write(key, lambda file: _write_all(file, data), exclusive=False)

@@ -1,0 +1,184 @@
+"""Chooses what a START resumes from: by rule, checked byte by byte now, falling back past damaged ones.
+
+A run's first START follows the description (`latest`, `step:300`, a checkpoint id, `<experiment>@latest`, `fresh`).
+A restart prefers what this run itself committed, so that it never jumps onto another branch; before its first commit
+it goes back to where the run began.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from components.contracts.gang import ResumeRule
+from components.contracts.names import parse_checkpoint_id
+from components.errors import BadInput, Problem, VerificationFailed
+from components.integrity.verify import verify_checkpoint
+from components.ledger.ledger import quarantine
+from components.ledger.log import Ledger
+from components.ledger.state import CheckpointEntry, LedgerState
+from components.storage.base import ObjectStore
+
+_NUM_LISTED = 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a START begins."""
+
+    checkpoint: str | None
+    """Checkpoint id, `<experiment>@<checkpoint id>` when it lies in another experiment, or None for a fresh start."""
+    step: int
+    """0 for a fresh start."""
+    folder: str | None
+    """Key of the checkpoint's folder."""
+    reason: str
+    """One sentence: which rule chose it, and what was passed over."""
+    entry: CheckpointEntry | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        return self.checkpoint is None
+
+
+def select_source(
+    ledger: Ledger, store: ObjectStore, *, resume: ResumeRule, data_version: str, run: str
+) -> Source:  # fmt: skip
+    """Where the next START of `run` begins. Damaged candidates are quarantined and passed over.
+
+    Raises BadInput when the description asks for something that does not exist, is damaged or is of other data, and
+    VerificationFailed when there are checkpoints but no good one.
+    """
+    state = ledger.state()
+    search = _Search(ledger, store, resume, data_version)
+    if not state.begins_of(run):
+        return search.as_described(state)
+    own = [entry for entry in state.newest_first() if entry.run == run]
+    source = search.first_good(own, f"the newest good checkpoint of {run}")
+    if source is not None:
+        return source
+    first = state.begins_of(run)[0].source
+    if resume.source != "latest" and first is not None:
+        return search.at_beginning(ledger.state(), first)
+    return search.latest(ledger.state())
+
+
+class _Search:
+    """One selection: remembers what was passed over, for the reason."""
+
+    def __init__(self, ledger: Ledger, store: ObjectStore, resume: ResumeRule, data_version: str) -> None:
+        self._ledger, self._store, self._resume, self._data_version = ledger, store, resume, data_version
+        self._passed: list[str] = []
+
+    def as_described(self, state: LedgerState) -> Source:
+        wanted = self._resume.source
+        if wanted == "latest":
+            return self.latest(state)
+        if wanted == "fresh":
+            return self._fresh(state)
+        if wanted.endswith("@latest"):
+            return self._of_other(wanted.removesuffix("@latest"))
+        if wanted.startswith("step:"):
+            step = wanted.removeprefix("step:")
+            return self._explicit(state, [entry for entry in state.newest_first() if str(entry.step) == step])
+        if parse_checkpoint_id(wanted) is not None:
+            return self._explicit(state, [entry for entry in state.newest_first() if entry.checkpoint == wanted])
+        raise BadInput(
+            "UnknownResumePoint", f"resume.from is {wanted!r}",
+            "use latest, fresh, step:<n>, a checkpoint id or <experiment>@latest",
+        )  # fmt: skip
+
+    def latest(self, state: LedgerState) -> Source:
+        source = self.first_good(state.newest_first(), f"the newest good checkpoint of {self._ledger.experiment}")
+        if source is not None:
+            return source
+        if not state.checkpoints:
+            return Source(None, 0, None, "a fresh start: nothing was ever committed")
+        raise VerificationFailed(
+            "NothingToResume",
+            f"{self._ledger.experiment}/{self._ledger.model_version} has checkpoints, but none can be resumed from"
+            + self._passed_over(),
+            "restore one, or choose a new model_version to start fresh",
+        )
+
+    def first_good(self, entries: Iterable[CheckpointEntry], what: str) -> Source | None:
+        """The first VERIFIED one whose bytes hold now, else the first COMMITTED one."""
+        candidates = list(entries)
+        for status in ("verified", "committed"):
+            for entry in candidates:
+                if entry.status == status and self._holds(entry):
+                    return self._source(entry, f"{what}, {_standing(entry)}")
+        return None
+
+    def at_beginning(self, state: LedgerState, first: str) -> Source:
+        """Where the run first began; its explicit source still counts while it has no checkpoint of its own."""
+        if "@" in first:
+            return self._of_other(first.partition("@")[0])
+        return self._explicit(state, [entry for entry in state.newest_first() if entry.checkpoint == first])
+
+    def _fresh(self, state: LedgerState) -> Source:
+        if state.checkpoints:
+            raise BadInput(
+                "NotFresh",
+                f"{self._ledger.experiment}/{self._ledger.model_version} has {len(state.checkpoints)} checkpoints",
+                "choose a new model_version to start fresh beside them, or resume.from: latest to go on",
+            )
+        return Source(None, 0, None, "a fresh start, as asked")
+
+    def _of_other(self, experiment: str) -> Source:
+        other = Ledger(self._store, experiment, self._ledger.model_version)
+        if experiment == self._ledger.experiment or not other.state().checkpoints:
+            raise BadInput(
+                "UnknownResumePoint", f"{experiment}/{other.model_version} has no checkpoints",
+                "name another experiment with the same model_version",
+            )  # fmt: skip
+        source = _Search(other, self._store, self._resume, self._data_version).latest(other.state())
+        checkpoint = f"{experiment}@{source.checkpoint}"
+        return Source(checkpoint, source.step, source.folder, source.reason, source.entry)
+
+    def _explicit(self, state: LedgerState, entries: list[CheckpointEntry]) -> Source:
+        wanted = self._resume.source
+        source = self.first_good(entries, f"asked for as {wanted}")
+        if source is not None:
+            return source
+        for entry in entries:
+            if not entry.is_usable:
+                self._passed.append(f"{entry.checkpoint} is {entry.status}: {entry.reason}")
+        available = [entry for entry in self._ledger.state().newest_first() if entry.is_usable]
+        seen = f"resume.from: {wanted} names no checkpoint of {self._ledger.experiment}/{self._ledger.model_version}"
+        if entries:
+            seen = f"resume.from: {wanted} cannot be resumed from" + self._passed_over()
+        raise BadInput(
+            "UnusableResumePoint" if entries else "UnknownResumePoint", seen,
+            "choose one of these" if available else "there is none to choose; resume.from: latest starts fresh",
+            problems=[Problem(entry.checkpoint, _described(entry)) for entry in available[:_NUM_LISTED]],
+        )  # fmt: skip
+
+    def _holds(self, entry: CheckpointEntry) -> bool:
+        if entry.data_version != self._data_version and self._resume.on_new_data == "refuse":
+            raise BadInput(
+                "NewData",
+                f"{entry.checkpoint} was trained on {entry.data_version}, this run's data is {self._data_version}",
+                "set resume.on_new_data: continue to go on with the new data, or choose a new model_version",
+            )
+        faults = verify_checkpoint(self._store, entry.folder, entry.manifest_sha256, "digests")
+        if not faults:
+            return True
+        why = str(faults[0]) + (f" and {len(faults) - 1} more" if len(faults) > 1 else "")
+        after = quarantine(self._ledger, checkpoint=entry.checkpoint, reason=why)
+        self._passed.append(f"{entry.checkpoint} is {after.status}: {why}")
+        return False
+
+    def _source(self, entry: CheckpointEntry, reason: str) -> Source:
+        if entry.data_version != self._data_version:
+            reason += f"; trained on {entry.data_version}, going on with {self._data_version}"
+        return Source(entry.checkpoint, entry.step, entry.folder, reason + self._passed_over(), entry)
+
+    def _passed_over(self) -> str:
+        return f"; passed over: {'; '.join(self._passed)}" if self._passed else ""
+
+
+def _standing(entry: CheckpointEntry) -> str:
+    return f"verified ({entry.level})" if entry.status == "verified" else "committed, digests hold"
+
+
+def _described(entry: CheckpointEntry) -> str:
+    return f"step {entry.step}, {entry.status}, run {entry.run}, data {entry.data_version}"
