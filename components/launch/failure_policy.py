@@ -1,0 +1,228 @@
+"""Decides what follows when every agent of a generation has ended: another generation, or the run's end.
+
+Agent 0 coordinates the gang, so its verdict counts; without one (it died, or lost its peers) another agent's verdict
+about its node or the environment counts; without any the gang was lost, which a new generation may mend.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from components.contracts.gang import FailureKind, GangState
+from components.contracts.lifecycle import RunState
+from components.errors import ExitCode
+from components.launch.backend import AgentStatus
+from components.launch.first_failure import describe_failure, first_failure, lost_agent
+
+_OF_THE_GANG = (
+    ExitCode.BAD_INPUT, ExitCode.BUG, ExitCode.VERIFICATION_FAILED, ExitCode.ENVIRONMENT_UNFIT, ExitCode.NODE_UNFIT,
+    ExitCode.NO_PROGRESS, ExitCode.NODE_FAULT, ExitCode.WORKER_FAILED, ExitCode.HANG, ExitCode.STOPPED,
+    ExitCode.PREEMPTED, ExitCode.TRANSIENT,
+)  # fmt: skip
+"""Verdicts that end the gang as a whole, the most telling first."""
+
+_OF_ONE_AGENT = (ExitCode.BAD_INPUT, ExitCode.BUG, ExitCode.ENVIRONMENT_UNFIT, ExitCode.NODE_UNFIT, ExitCode.TRANSIENT)
+"""Verdicts that count from any agent, because they explain why it left."""
+
+
+class StopCause(StrEnum):
+    """Why the launcher took the gang down."""
+
+    REQUESTED = "StopRequested"
+    """Somebody asked for it."""
+    DEADLINE = "StageDeadline"
+    """The stage's own deadline passed."""
+    INTERRUPTED = "Interrupted"
+    """SIGTERM without a stated intent."""
+    START_DEADLINE = "StartDeadline"
+    """Not every node was running within `limits.start`."""
+    SILENT = "AgentSilent"
+    """Agent 0 runs and says nothing any more."""
+    LEFT_BEHIND = "AgentLost"
+    """An agent ended and the others did not follow."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What the run may still spend."""
+
+    restarts_used: int
+    max_restarts: int
+    replaces_nodes: bool
+    """Whether a new generation can avoid a node."""
+
+    @property
+    def allows_restart(self) -> bool:
+        return self.restarts_used < self.max_restarts
+
+    def __str__(self) -> str:
+        return f"{self.restarts_used} of {self.max_restarts} restarts used"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a generation ended."""
+
+    agents: tuple[AgentStatus, ...]
+    state: GangState | None
+    cause: StopCause | None = None
+    """Set when the launcher took it down."""
+    missing: str = ""
+    """With START_DEADLINE: what was not there."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The run's gang is over."""
+
+    exit_code: ExitCode
+    reason: str
+    seen: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class NewGeneration:
+    """Another generation follows."""
+
+    reason: str
+    seen: str
+    charged: bool
+    excluded_nodes: tuple[int, ...] = ()
+    """Node ranks whose machines the next generation avoids."""
+    exit_code: ExitCode = ExitCode.PEER_LOST
+    """What the generation that ended would have been reported with."""
+
+
+Decision = Finish | NewGeneration
+
+
+def decide(ending: Ending, budget: Budget) -> Decision:
+    """What follows `ending`, given what the run may still spend."""
+    if _succeeded(ending.agents):
+        return Finish(ExitCode.OK, "Succeeded", ending.state.message if ending.state else "")
+    match ending.cause:
+        case StopCause.REQUESTED:
+            return Finish(ExitCode.STOPPED, ending.cause, "a stop was requested; the gang is stopped", _CONTINUE)
+        case StopCause.DEADLINE:
+            return Finish(
+                ExitCode.STOPPED, ending.cause, "the launch stage's deadline passed; the gang is stopped",
+                f"raise launch.timeout; {_CONTINUE}",
+            )  # fmt: skip
+        case StopCause.INTERRUPTED:
+            return Finish(
+                ExitCode.INTERRUPTED, ending.cause, "SIGTERM without a stop request; the gang is stopped",
+                "the next attempt continues from the newest checkpoint",
+            )  # fmt: skip
+        case StopCause.START_DEADLINE:
+            return Finish(
+                ExitCode.STOPPED, ending.cause, ending.missing or "not every node was running in time",
+                "mend what is missing, or raise launch.limits.start",
+            )  # fmt: skip
+        case StopCause.SILENT:
+            return _lost(StopCause.SILENT, "agent 0 ran on but reported nothing any more", ending, budget)
+        case _:
+            return _judge(ending, budget)
+
+
+_CONTINUE = "the run can be continued from its newest checkpoint"
+
+
+def _succeeded(agents: Sequence[AgentStatus]) -> bool:
+    """Agent 0 says so after it has everybody's receipts; how its peers leave then no longer matters."""
+    return any(agent.node_rank == 0 and agent.exit_code == ExitCode.OK for agent in agents)
+
+
+def _judge(ending: Ending, budget: Budget) -> Decision:
+    verdict = _verdict(ending)
+    if verdict is None:
+        return _gang_lost(ending, budget)
+    agent, code = verdict
+    if code is ExitCode.NODE_UNFIT:
+        return _node_unfit(agent, ending, budget)
+    state = ending.state if ending.state and ending.state.exit_code == code else None
+    failure = first_failure(state)
+    seen = describe_failure(failure) if failure else (state.message if state else "") or f"the agent {agent.ending()}"
+    if code in (ExitCode.WORKER_FAILED, ExitCode.HANG, ExitCode.NODE_FAULT, ExitCode.NO_PROGRESS):
+        seen += f"; {budget}"
+    return Finish(code, (state.reason if state else "") or _REASONS[code], seen, _FIXES[code])
+
+
+def _verdict(ending: Ending) -> tuple[AgentStatus, ExitCode] | None:
+    """The agent whose exit code speaks for the gang, and that code."""
+    own = [agent for agent in ending.agents if not agent.ended_by_us]
+    first = [agent for agent in own if agent.node_rank == 0]
+    for agents, codes in ((first, _OF_THE_GANG), (own, _OF_ONE_AGENT)):
+        for code in codes:
+            for agent in agents:
+                if agent.exit_code == code:
+                    return agent, code
+    return None
+
+
+def _gang_lost(ending: Ending, budget: Budget) -> Decision:
+    gone = lost_agent(ending.agents)
+    failure = first_failure(ending.state)
+    if failure and failure.kind in (FailureKind.AGENT_LOST, FailureKind.GUARD_LOST):
+        reason, seen = failure.kind.value, describe_failure(failure)
+        if gone and gone.signal:
+            seen = f"the agent of node {gone.node_rank} {gone.ending()}"
+    elif gone:
+        reason, seen = FailureKind.AGENT_LOST.value, f"the agent of node {gone.node_rank} {gone.ending()}"
+    else:
+        reason, seen = FailureKind.AGENT_LOST.value, "every agent ended without a verdict"
+    return _lost(reason, seen, ending, budget)
+
+
+def _lost(reason: str, seen: str, ending: Ending, budget: Budget) -> Decision:
+    if budget.allows_restart:
+        return NewGeneration(reason, seen, charged=True)
+    return Finish(ExitCode.PEER_LOST, reason, f"{seen}; {budget}", _FIXES[ExitCode.PEER_LOST])
+
+
+def _node_unfit(agent: AgentStatus, ending: Ending, budget: Budget) -> Decision:
+    message = ending.state.message if ending.state and ending.state.exit_code else ""
+    seen = f"node {agent.node_rank} is unfit" + (f": {message}" if message else f": its agent {agent.ending()}")
+    if not budget.replaces_nodes:
+        fix = "all nodes are this machine: mend what the check names, or ask for less"
+        return Finish(ExitCode.ENVIRONMENT_UNFIT, "NodeUnfit", seen, fix)
+    if budget.allows_restart:
+        return NewGeneration(
+            "NodeUnfit", seen, charged=True, excluded_nodes=(agent.node_rank,), exit_code=ExitCode.NODE_UNFIT
+        )
+    return Finish(ExitCode.NODE_FAULT, "NodeUnfit", f"{seen}; {budget}", _FIXES[ExitCode.NODE_FAULT])
+
+
+def has_started(state: GangState | None) -> bool:
+    """Whether all ranks of this generation were running once."""
+    return state is not None and state.state not in (RunState.SUBMITTED, RunState.QUEUED, RunState.STARTING)
+
+
+_REASONS = {
+    ExitCode.BUG: "AgentBug",
+    ExitCode.TRANSIENT: "StorageNotAnswering",
+    ExitCode.BAD_INPUT: "BadInput",
+    ExitCode.ENVIRONMENT_UNFIT: "EnvironmentUnfit",
+    ExitCode.STOPPED: "Stopped",
+    ExitCode.WORKER_FAILED: "WorkerFailed",
+    ExitCode.HANG: "Hang",
+    ExitCode.NODE_FAULT: "NodeFault",
+    ExitCode.NO_PROGRESS: "NoProgress",
+    ExitCode.PREEMPTED: "Preempted",
+    ExitCode.VERIFICATION_FAILED: "VerificationFailed",
+}
+
+_FIXES = {
+    ExitCode.BUG: "this is a fault of Argosy: keep the agent's log and report it",
+    ExitCode.TRANSIENT: "the stage is tried again",
+    ExitCode.BAD_INPUT: "correct the run description and submit again",
+    ExitCode.ENVIRONMENT_UNFIT: "mend what the check names",
+    ExitCode.STOPPED: _CONTINUE,
+    ExitCode.WORKER_FAILED: "read that rank's log and mend the program",
+    ExitCode.HANG: "see in the logs where the ranks wait; slow steps need a longer launch.limits.no_progress",
+    ExitCode.PEER_LOST: "find out what ended it: memory, an administrator, the machine",
+    ExitCode.NODE_FAULT: "take the node out of service",
+    ExitCode.NO_PROGRESS: "restarting does not help: look at what that step does",
+    ExitCode.PREEMPTED: _CONTINUE,
+    ExitCode.VERIFICATION_FAILED: "`checkpoints list` shows what there is",
+}

@@ -1,0 +1,134 @@
+"""The gang state machine: from what is seen of a generation, the clocks and the intent to the next action. Pure.
+
+Starting ──all running──► Running ⇄ Restarting (in place, agent 0's business)
+    │ limits.start            │ agent gone · agent 0 silent · verdict · stop
+    ▼                         ▼
+ Stopping ──limits.stop──► removed ──► failure_policy: new generation | finish
+"""
+
+from dataclasses import dataclass
+
+from components.contracts.gang import GangLimits, GangState
+from components.launch.backend import AgentPhase, AgentStatus
+from components.launch.failure_policy import Budget, Decision, Ending, StopCause, decide, has_started
+from components.launch.first_failure import lost_agent
+
+FOLLOW_SECONDS = 10.0
+"""How long agents get to end by themselves after one of them was lost: they notice at once, and file evidence."""
+
+SILENT_FLUSHES = 24
+"""Agent 0 writes its state every `flush_seconds`; so many missed in a row (two minutes) mean that it is stuck."""
+
+WIND_DOWN_SECONDS = 5.0
+"""Added to `limits.stop`: agents kill their ranks at that limit and then still have to leave."""
+
+LEAVE_SECONDS = 60.0
+"""Added to `limits.stop` once an agent left with a verdict: its peers may still be committing and uploading logs."""
+
+INTERRUPT_SECONDS = 20.0
+"""A SIGTERM without intent is a machine in a hurry: the gang gets this long at most, and less if `limits.stop` is."""
+
+EVIDENCE_SECONDS = 5.0
+"""What a gang that cannot go on gets to file its evidence."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One look at a generation. All times are seconds up to now."""
+
+    agents: tuple[AgentStatus, ...]
+    state: GangState | None
+    """What agent 0 last wrote."""
+    since_creation: float
+    since_news: float
+    """Since agent 0 wrote anything, or since the creation."""
+    since_first_exit: float | None = None
+    """Since the first agent was seen to have ended."""
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """The gang was asked to stop."""
+
+    cause: StopCause
+    seconds: float
+    """Since then."""
+    missing: str = ""
+    """With START_DEADLINE: what was not there."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Nothing to do."""
+
+
+@dataclass(frozen=True)
+class StopGang:
+    """Ask the agents to stop gracefully."""
+
+    cause: StopCause
+
+
+@dataclass(frozen=True)
+class RemoveGang:
+    """End everything that is left, at once."""
+
+    cause: StopCause
+
+
+Action = Wait | StopGang | RemoveGang | Decision
+
+
+def next_action(
+    seen: Observation,
+    *,
+    limits: GangLimits,
+    budget: Budget,
+    intent: StopCause | None,
+    stopping: Stopping | None,
+    flush_seconds: float,
+) -> Action:
+    """The one thing to do now. `intent` is why a SIGTERM came, `stopping` what is under way already."""
+    if seen.agents and all(agent.has_exited for agent in seen.agents):
+        cause, missing = (stopping.cause, stopping.missing) if stopping else (None, "")
+        return decide(Ending(seen.agents, seen.state, cause, missing), budget)
+    if stopping:
+        if stopping.seconds >= stop_allowance(stopping.cause, limits):
+            return RemoveGang(stopping.cause)
+        if intent and stopping.cause not in _INTENTS:
+            return StopGang(intent)  # whatever was going on, now it is a stop
+        return Wait()
+    if intent:
+        return StopGang(intent)
+    if _is_left_behind(seen, limits):
+        return RemoveGang(StopCause.LEFT_BEHIND)
+    if not has_started(seen.state):
+        return StopGang(StopCause.START_DEADLINE) if seen.since_creation >= limits.start_seconds else Wait()
+    if seen.since_news >= SILENT_FLUSHES * flush_seconds and not _has_exited(seen, node_rank=0):
+        return RemoveGang(StopCause.SILENT)
+    return Wait()
+
+
+def stop_allowance(cause: StopCause, limits: GangLimits) -> float:
+    """Seconds between the request to stop and the removal by force."""
+    match cause:
+        case StopCause.INTERRUPTED:
+            return min(INTERRUPT_SECONDS, limits.stop_seconds) + WIND_DOWN_SECONDS
+        case StopCause.REQUESTED | StopCause.DEADLINE:
+            return limits.stop_seconds + WIND_DOWN_SECONDS
+        case _:
+            return EVIDENCE_SECONDS
+
+
+_INTENTS = (StopCause.REQUESTED, StopCause.DEADLINE, StopCause.INTERRUPTED)
+
+
+def _is_left_behind(seen: Observation, limits: GangLimits) -> bool:
+    if seen.since_first_exit is None:
+        return False
+    patience = FOLLOW_SECONDS if lost_agent(seen.agents) else limits.stop_seconds + LEAVE_SECONDS
+    return seen.since_first_exit >= patience
+
+
+def _has_exited(seen: Observation, *, node_rank: int) -> bool:
+    return any(agent.node_rank == node_rank and agent.phase is AgentPhase.EXITED for agent in seen.agents)

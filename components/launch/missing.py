@@ -1,0 +1,53 @@
+"""Names what a gang lacked when its start deadline passed."""
+
+from collections.abc import Mapping, Sequence
+
+from components.contracts.checks import CheckReport
+from components.contracts.gang import GangState
+from components.contracts.layout import node_checks_key
+from components.contracts.units import format_duration
+from components.errors import ArgosyError
+from components.launch.backend import AgentPhase, AgentStatus
+from components.storage.base import ObjectStore
+
+
+def read_node_checks(store: ObjectStore, run: str, *, generation: int, num_nodes: int) -> dict[int, CheckReport]:
+    """The check reports that agents of this generation filed, by node rank."""
+    reports = {}
+    for node_rank in range(num_nodes):
+        key = node_checks_key(run, generation=generation, node_rank=node_rank)
+        try:
+            reports[node_rank] = CheckReport.from_bytes(store.read(key), where=store.uri_of(key))
+        except ArgosyError:
+            continue  # not filed, or unreadable: as good as missing
+    return reports
+
+
+def missing_at_start(
+    agents: Sequence[AgentStatus], state: GangState | None, reports: Mapping[int, CheckReport], *, start_seconds: float
+) -> str:
+    """`1 of 2 nodes joined within 20m: node 1 (its agent is pending)`: one sentence for the verdict."""
+    num_joined = state.num_joined if state else 0
+    laggards = [
+        text for agent in agents if (text := _what_lacks(agent, reports.get(agent.node_rank)))
+    ]  # fmt: skip
+    lacking = "; ".join(laggards) or "every node passed its checks, but not every rank started"
+    return (
+        f"not all ranks were running {format_duration(start_seconds)} after the gang was created: "
+        f"{num_joined} of {len(agents)} nodes joined; {lacking}"
+    )
+
+
+def _what_lacks(agent: AgentStatus, report: CheckReport | None) -> str:
+    name = f"node {agent.node_rank}"
+    if agent.phase is AgentPhase.PENDING:
+        return f"{name} never started"
+    if agent.has_exited and not agent.ended_by_us:
+        return f"{name}: its agent {agent.ending()}"
+    if report is None:
+        return f"{name}: its agent runs but has not finished its checks"
+    blocking = [
+        f"{result.name} {result.status.value} (measured {result.measured}, expected {result.expected})"
+        for result in report.blocking
+    ]
+    return f"{name}: {', '.join(blocking)}" if blocking else ""

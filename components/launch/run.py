@@ -1,0 +1,184 @@
+"""The launch stage: claim the experiment, run generations until the gang succeeded or may not go on, tell why."""
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from components.contracts.gang import GangSpec
+from components.contracts.layout import shard_manifest_key
+from components.contracts.units import format_duration
+from components.errors import (
+    RETRIED_BY_ARGO,
+    ArgosyError,
+    BadInput,
+    EnvironmentUnfit,
+    ExitCode,
+    Stopped,
+    error_for,
+)  # fmt: skip
+from components.launch.account import Account, standing_after
+from components.launch.conclusion import outputs_of
+from components.launch.failure_policy import Budget, Ending, Finish, NewGeneration, decide
+from components.launch.generation import Generation, Surroundings
+from components.launch.history import History, begin_after, count_restarts, read_history
+from components.launch.intent import Intent
+from components.launch.process_backend import AGENT_COMMAND, ProcessBackend
+from components.launch.spec import LaunchSpec
+from components.launch.wakeup import Wakeup
+from components.ledger.ledger import Ledger, claim, is_gone, release, this_process
+from components.runtime.leftovers import gang_mark
+from components.runtime.stage import StageContext
+from components.storage.base import ObjectStore, open_store
+
+COORDINATOR_HOST = "127.0.0.1"
+
+
+def launch(
+    context: StageContext, spec: LaunchSpec, *, wakeup: Wakeup, environ: Mapping[str, str] = os.environ,
+    agent_command: Sequence[str] = AGENT_COMMAND,
+) -> Mapping[str, str]:  # fmt: skip
+    """Run the gang to its end and return the output parameters. Every other ending is raised as an ArgosyError."""
+    intent = Intent(
+        lambda: wakeup.told_to_go, stop_file=environ.get("ARGOSY_STOP_FILE", ""), timeout_seconds=spec.timeout_seconds
+    )
+    backend = _choose_backend(context, spec, environ, agent_command)
+    store = open_store(context.storage)
+    data_version = _data_version(context, store)
+    ledger = Ledger(store, spec.experiment, spec.model_version)
+    claim(ledger, run=context.run, owner=this_process(target=environ.get("ARGOSY_TARGET", "local")), is_gone=is_gone)
+    account = Account(store, run=context.run, backend=backend.name, log=context.log)
+    around = Surroundings(
+        store=store, backend=backend, wakeup=wakeup, account=account, log=context.log, intent=intent, write=_write
+    )
+    launcher = _Launcher(context, spec, around, ledger, data_version=data_version)
+    outcome = Finish(ExitCode.BUG, "Bug", "the launcher ended by an error of its own")
+    try:
+        outputs = launcher.run()
+        outcome = Finish(ExitCode.OK, "Succeeded", outputs["outcome"])
+        return outputs
+    except ArgosyError as error:
+        outcome = Finish(error.exit_code, error.reason, error.seen, error.fix)
+        raise
+    finally:
+        launcher.conclude(outcome)
+
+
+class _Launcher:
+    """One attempt of the stage, once it holds the claim."""
+
+    def __init__(
+        self, context: StageContext, spec: LaunchSpec, around: Surroundings, ledger: Ledger, *, data_version: str
+    ) -> None:
+        self._context, self._spec, self._around, self._ledger = context, spec, around, ledger
+        self._data_version = data_version
+        self._history = History()
+
+    def run(self) -> Mapping[str, str]:
+        log = self._context.log
+        self._history = read_history(self._around.store, self._context.run, warn=log.warning)
+        self._around.backend.remove_earlier(self._history.agents)
+        decision = begin_after(self._history, self._budget(self._history))
+        while isinstance(decision, NewGeneration):
+            self._require_time()
+            cause = self._around.intent()
+            if cause is not None:
+                decision = decide(Ending((), None, cause), self._budget(self._history))
+                continue
+            log.info(
+                f"generation {self._history.next_generation} starts: {decision.seen}", reason=decision.reason,
+                charged=decision.charged,
+            )  # fmt: skip
+            generation = Generation(
+                self._around, self._gang_spec(decision), self._history, budget_of=self._budget
+            )  # fmt: skip
+            try:
+                decision = generation.run()
+            finally:
+                self._history = generation.history
+        if decision.exit_code is not ExitCode.OK:
+            error = error_for(decision.exit_code) or ArgosyError
+            raise error(decision.reason, decision.seen, decision.fix)
+        return outputs_of(
+            self._history, self._ledger.state(), run=self._context.run,
+            has_checkpoints=self._spec.checkpoint is not None, restarts_used=self._budget(self._history).restarts_used,
+        )  # fmt: skip
+
+    def conclude(self, outcome: Finish) -> None:
+        """Leave the last word in the account; give the claim up unless another attempt follows."""
+        self._around.account.tell(standing_after(outcome), self._history, now=time.monotonic())
+        if outcome.exit_code in RETRIED_BY_ARGO:
+            return
+        try:
+            release(self._ledger, run=self._context.run, outcome=outcome.reason)
+        except ArgosyError as error:
+            # The next run sees that this process is gone and takes the claim over.
+            self._context.log.warning("cannot release the claim", seen=str(error))
+
+    def _budget(self, history: History) -> Budget:
+        used = count_restarts(history, self._ledger.state(), self._context.run)
+        return Budget(used, self._spec.max_restarts, self._around.backend.replaces_nodes)
+
+    def _require_time(self) -> None:
+        used, limit = self._history.run_seconds_used, self._spec.limits.run_seconds
+        if used >= limit:
+            raise Stopped(
+                "RunDeadline", f"the ranks have run {format_duration(round(used))}, all that launch.limits.run allows",
+                "raise launch.limits.run",
+            )  # fmt: skip
+
+    def _gang_spec(self, beginning: NewGeneration) -> GangSpec:
+        spec, context = self._spec, self._context
+        generation = self._history.next_generation
+        return GangSpec(
+            run=context.run, generation=generation, experiment=spec.experiment, model_version=spec.model_version,
+            storage=context.storage, data_version=self._data_version, num_nodes=spec.num_nodes,
+            nproc_per_node=spec.nproc_per_node, command=spec.command, start=spec.start,
+            workdir=os.path.normpath(os.path.join(context.workdir or os.getcwd(), spec.workdir)), env=spec.env,
+            seed=spec.seed, limits=spec.limits, run_seconds_used=self._history.run_seconds_used,
+            max_restarts=spec.max_restarts, checkpoint=spec.checkpoint, resume=spec.resume,
+            memory_per_rank_bytes=spec.memory_per_rank_bytes, accelerator=spec.accelerator,
+            begin_reason=beginning.reason, begin_charged=beginning.charged,
+            restarts_used=self._budget(self._history).restarts_used + beginning.charged,
+            coordinator_host=COORDINATOR_HOST, coordinator_port=0,
+            coordinator_file=str(_gang_folder() / f"g{generation}" / "coordinator"),
+        )  # fmt: skip
+
+
+def _choose_backend(
+    context: StageContext, spec: LaunchSpec, environ: Mapping[str, str], agent_command: Sequence[str]
+) -> ProcessBackend:
+    """`auto` is process where the local engine runs us, and nothing else yet."""
+    if spec.backend == "auto" and environ.get("ARGOSY_TARGET", "") != "local":
+        raise EnvironmentUnfit(
+            "NoBackend", "launch.backend is auto outside the local engine; this version has the process backend only",
+            "run with --target local, or say `launch.backend: process` to run every node inside the launcher's own pod",
+        )  # fmt: skip
+    return ProcessBackend(
+        folder=_gang_folder(), mark=gang_mark(context.storage, context.run), environ=environ,
+        agent_command=agent_command,
+    )  # fmt: skip
+
+
+def _gang_folder() -> Path:
+    return Path.cwd() / "gang"
+
+
+def _data_version(context: StageContext, store: ObjectStore) -> str:
+    data_version = context.inputs.get("data_version", "")
+    if not data_version:
+        raise BadInput("NoDataVersion", "the input data_version is missing", "pass --input data_version=<data version>")
+    key = shard_manifest_key(data_version)
+    if store.find(key) is None:
+        raise BadInput(
+            "DataMissing",
+            f"{store.uri_of(key)} does not exist",
+            "run the shard stage, or correct storage or data_version",
+        )
+    return data_version
+
+
+def _write(lines: str) -> None:
+    sys.stdout.write(lines)
+    sys.stdout.flush()
