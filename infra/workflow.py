@@ -1,0 +1,295 @@
+"""A strict, read-only view of the part of an Argo Workflow that Argosy emits; anything else is refused with its path.
+
+Every field here is either honoured by the local engine or listed in `WITHOUT_MEANING` with the reason why one machine
+has no use for it. A field that is not here does not exist for us: an engine that ignored it would teach people wrong
+things.
+"""
+
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from components.contracts.units import parse_duration
+from components.errors import BadInput, Problem
+
+
+def _int_of_text(value: object) -> object:
+    # Kubernetes' IntOrString: Argo takes 3 and "3".
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+
+
+Number = Annotated[int, BeforeValidator(_int_of_text), Field(ge=0)]
+Labels = dict[str, str]
+
+
+class View(BaseModel):
+    """Base of the view: frozen, no unknown keys, names as Argo spells them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, defer_build=True)
+
+
+class ParameterView(View):
+    """An argument, an input, or an argument of a task."""
+
+    name: str
+    value: str | None = None
+    description: str | None = None
+
+
+class ParametersView(View):
+    """A list of parameters, as arguments or inputs have it."""
+
+    parameters: tuple[ParameterView, ...] = ()
+
+    def values(self) -> dict[str, str | None]:
+        return {parameter.name: parameter.value for parameter in self.parameters}
+
+
+class ValueFromView(View):
+    """Where an output's value is read from, when the container has ended well."""
+
+    path: str
+
+
+class OutputView(View):
+    """An output parameter of a container."""
+
+    name: str
+    value_from: ValueFromView
+
+
+class OutputsView(View):
+    """Output parameters of a template."""
+
+    parameters: tuple[OutputView, ...] = ()
+
+
+class BackoffView(View):
+    """Wait before retry n (from 0): duration * factor^n, at most cap. Durations such as `3s`, `1m`."""
+
+    duration: str
+    factor: Number | None = None
+    cap: str | None = None
+
+    def wait_seconds(self, retry: int) -> float:
+        """Seconds to wait before retry number `retry`, counted from 0."""
+        wait = parse_duration(self.duration) * float(1 if self.factor is None else self.factor) ** retry
+        return wait if self.cap is None else min(wait, parse_duration(self.cap))
+
+
+class RetryView(View):
+    """When a leaf is tried again: policy and expression must both allow it, `limit` times at most."""
+
+    limit: Number
+    retry_policy: Literal["Always", "OnFailure", "OnError", "OnTransientError"] | None = None
+    expression: str | None = None
+    backoff: BackoffView | None = None
+
+
+class ContainerView(View):
+    """One process."""
+
+    image: str
+    command: Annotated[tuple[str, ...], Field(min_length=1)]
+    args: tuple[str, ...] = ()
+
+
+class SequenceView(View):
+    """`withSequence`: items "0" to count - 1."""
+
+    count: Number
+
+
+class TaskView(View):
+    """A task of a DAG: which template, with what, after what."""
+
+    name: str
+    template: str
+    arguments: ParametersView = ParametersView()
+    depends: str | None = None
+    with_sequence: SequenceView | None = None
+
+
+class DagView(View):
+    """Tasks and what each waits for."""
+
+    tasks: Annotated[tuple[TaskView, ...], Field(min_length=1)]
+
+    def task(self, name: str) -> TaskView | None:
+        return next((task for task in self.tasks if task.name == name), None)
+
+
+class TemplateMetadataView(View):
+    """Labels and annotations of pods."""
+
+    labels: Labels = {}
+    annotations: Labels = {}
+
+
+class TemplateView(View):
+    """A container or a DAG."""
+
+    name: str
+    inputs: ParametersView = ParametersView()
+    outputs: OutputsView = OutputsView()
+    container: ContainerView | None = None
+    dag: DagView | None = None
+    active_deadline_seconds: Number | None = None
+    """Deadline of one attempt: SIGTERM, then SIGKILL after the grace period."""
+    retry_strategy: RetryView | None = None
+    pod_spec_patch: str | None = None
+    """JSON; locally only terminationGracePeriodSeconds acts."""
+    metadata: TemplateMetadataView = TemplateMetadataView()
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> "TemplateView":
+        if (self.container is None) == (self.dag is None):
+            raise ValueError("must be a container or a dag, exactly one")
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.container is not None
+
+
+class TtlView(View):
+    """When the finished Workflow object is deleted."""
+
+    seconds_after_completion: Number | None = None
+    seconds_after_success: Number | None = None
+    seconds_after_failure: Number | None = None
+
+
+class PodGcView(View):
+    """When finished pods are deleted."""
+
+    strategy: str
+    delete_delay_duration: str | None = None
+
+
+class SpecView(View):
+    """What runs, with what, for how long."""
+
+    entrypoint: str
+    arguments: ParametersView = ParametersView()
+    templates: Annotated[tuple[TemplateView, ...], Field(min_length=1)]
+    on_exit: str | None = None
+    active_deadline_seconds: Number | None = None
+    """Deadline of the whole Workflow; the exit handler is exempt."""
+    ttl_strategy: TtlView | None = None
+    pod_gc: Annotated[PodGcView | None, Field(alias="podGC")] = None
+    pod_metadata: TemplateMetadataView | None = None
+
+    def template(self, name: str) -> TemplateView | None:
+        return next((template for template in self.templates if template.name == name), None)
+
+
+class MetadataView(View):
+    """The Workflow object's own metadata."""
+
+    name: str | None = None
+    generate_name: str | None = None
+    labels: Labels = {}
+    annotations: Labels = {}
+
+
+class Workflow(View):
+    """An Argo Workflow as Argosy emits it."""
+
+    api_version: Literal["argoproj.io/v1alpha1"]
+    kind: Literal["Workflow"]
+    metadata: MetadataView
+    spec: SpecView
+
+
+_CLUSTER_ONLY = "there are no pods on one machine"
+WITHOUT_MEANING: Mapping[tuple[type[View], str], str] = {
+    (MetadataView, "labels"): "nothing selects runs by label on one machine",
+    (MetadataView, "annotations"): "they are for the Argo UI",
+    (MetadataView, "generateName"): "a run is named when it is submitted",
+    (TemplateView, "metadata"): _CLUSTER_ONLY,
+    (SpecView, "ttlStrategy"): "a run's folder stays until it is deleted",
+    (SpecView, "podGC"): _CLUSTER_ONLY,
+    (SpecView, "podMetadata"): _CLUSTER_ONLY,
+    (ContainerView, "image"): "stages run in this checkout's environment; the image only names itself in log lines",
+    (ParameterView, "description"): "it is for the Argo UI",
+}
+"""Fields that one machine has no use for, and why. All other fields of the view are honoured."""
+
+_REFUSED = {
+    "dependencies": "use depends: a task has one or the other",
+    "maxDuration": "it counts from the first attempt's start and kills a healthy later attempt",
+    "templateDefaults": "it is merged into every template, also DAGs, and multiplies retries; set each leaf's own",
+    "retryStrategy": "on the whole Workflow it multiplies the leaves' own; set it on leaves only",
+    "timeout": "use activeDeadlineSeconds; with both, timeout wins, and with retries neither frees a pending pod",
+    "continueOn": "say it in depends",
+}
+
+
+def load_workflow(manifest: Any, *, where: str = "manifest") -> Workflow:
+    """The typed view of a manifest. Raises BadInput naming the path of every field that is unknown or wrong."""
+    try:
+        return Workflow.model_validate(manifest)
+    except ValidationError as error:
+        problems = [_problem(item, manifest) for item in error.errors()]
+        raise BadInput(
+            "UnsupportedWorkflow",
+            f"{where} holds what Argosy does not emit or understand",
+            "run what `compile` prints, unchanged",
+            problems=problems,
+        ) from error
+
+
+def without_meaning(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Fields present in `manifest` that the local engine leaves alone: path without indexes -> reason."""
+    return dict(_without_meaning(Workflow, manifest, ""))
+
+
+def _without_meaning(model: type[View], value: Any, path: str) -> Iterator[tuple[str, str]]:
+    for name, info in model.model_fields.items():
+        alias = info.alias or name
+        if not isinstance(value, Mapping) or alias not in value:
+            continue
+        inner_path = f"{path}.{alias}".lstrip(".")
+        reason = WITHOUT_MEANING.get((model, alias))
+        if reason:
+            yield inner_path, reason
+            continue
+        inner = _view_in(info.annotation)
+        if inner is not None:
+            many = isinstance(value[alias], list)
+            for item in value[alias] if many else [value[alias]]:
+                yield from _without_meaning(inner, item, inner_path + ("[]" if many else ""))
+
+
+def _view_in(annotation: Any) -> type[View] | None:
+    if isinstance(annotation, type) and issubclass(annotation, View):
+        return annotation
+    return next((view for part in typing.get_args(annotation) if (view := _view_in(part))), None)
+
+
+def _problem(item: Any, manifest: Any) -> Problem:
+    path = _named_path(item["loc"], manifest)
+    if item["type"] == "extra_forbidden":
+        name = str(item["loc"][-1])
+        return Problem(path, "unknown field", _REFUSED.get(name, "Argosy neither emits nor honours it; remove it"))
+    return Problem(path or "manifest", item["msg"].removeprefix("Value error, "))
+
+
+def _named_path(location: tuple[int | str, ...], manifest: Any) -> str:
+    """Path with list items by name: spec.templates[retain].container.image."""
+    value, path = manifest, ""
+    for part in location:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            value = None
+        if isinstance(part, int):
+            name = value.get("name") if isinstance(value, Mapping) else None
+            path += f"[{name if isinstance(name, str) else part}]"
+        else:
+            path += f".{part}" if path else part
+    return path
