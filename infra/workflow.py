@@ -49,9 +49,11 @@ class ParametersView(View):
 
 
 class ValueFromView(View):
-    """Where an output's value is read from, when the container has ended well."""
+    """Where an output's value is read from, when the container has ended."""
 
     path: str
+    default: str | None = None
+    """The value when there is no such file; without it a missing file is an Error."""
 
 
 class OutputView(View):
@@ -98,9 +100,25 @@ class ContainerView(View):
 
 
 class SequenceView(View):
-    """`withSequence`: items "0" to count - 1."""
+    """`withSequence`: the numbers from `start` (0) on, `count` of them, or to `end` inclusive, which may lie below."""
 
-    count: Number
+    start: Number = 0
+    end: Number | None = None
+    count: Number | None = None
+
+    @model_validator(mode="after")
+    def _has_one_end(self) -> "SequenceView":
+        if (self.count is None) == (self.end is None):
+            raise ValueError("needs count or end, exactly one")
+        return self
+
+    def items(self) -> tuple[str, ...]:
+        """The values of `{{item}}`."""
+        end = self.start + self.count - 1 if self.count is not None else self.end
+        if self.count == 0 or end is None:
+            return ()
+        step = 1 if self.start <= end else -1
+        return tuple(str(number) for number in range(self.start, end + step, step))
 
 
 class TaskView(View):
@@ -117,6 +135,8 @@ class DagView(View):
     """Tasks and what each waits for."""
 
     tasks: Annotated[tuple[TaskView, ...], Field(min_length=1)]
+    fail_fast: bool = True
+    """Whether the first or the last failed target gives the DAG its phase. Branches that can go on do so either way."""
 
     def task(self, name: str) -> TaskView | None:
         return next((task for task in self.tasks if task.name == name), None)
