@@ -1,7 +1,7 @@
 """Runs a gang on this machine: every agent is a child process that cannot outlive the launcher.
 
 Agents get SIGKILL from the kernel when the launcher is gone, however it went; guards kill their ranks when their agent
-is gone. What escapes both, a daemon of a daemon, is adopted by the launcher (a subreaper) and killed with its generation.
+is gone. What escapes both, a daemon of a daemon, is adopted by the launcher (a subreaper) and killed at the end.
 """
 
 import json
