@@ -19,7 +19,9 @@ from components.contracts.document import DamagedDocument
 from components.contracts.layout import checkpoint_manifest_key
 from components.errors import Transient
 from components.integrity.fault import Fault
+from components.integrity.json_text import JsonInspector
 from components.integrity.safe_path import MANIFEST_NAME, RECEIPTS_NAME, fault_of_path
+from components.integrity.safetensors import SafetensorsInspector
 from components.storage.base import ObjectNotFound, ObjectStore
 
 _CHUNK_BYTES = 1 << 20
@@ -42,6 +44,8 @@ class Inspector(Protocol):
     """Looks at a file's content as it streams by."""
 
     num_tensors: int
+    note: str
+    """What it did not look into; empty when it looked into everything."""
 
     def feed(self, chunk: memoryview) -> None:
         """The next bytes. The buffer is reused: copy what must stay."""
@@ -72,10 +76,14 @@ def examine(store: ObjectStore, folder: str, manifest_sha256: str, level: Verify
     for file in manifest.files:
         if file.path in broken:
             continue
-        inspector = _inspector(file, notes) if level == "tensors" else None
+        inspector = _inspector(file) if level == "tensors" else None
         faults += _read_through(store, folder, file, inspector)
         size_bytes += file.size_bytes
-        num_tensors += inspector.num_tensors if inspector is not None else 0
+        if inspector is not None:
+            num_tensors += inspector.num_tensors
+            notes += [inspector.note] if inspector.note else []
+        elif level == "tensors":
+            notes.append(f"{file.path}: digest only, its format is not looked into")
     return Examination(tuple(faults), tuple(notes), size_bytes, num_tensors)
 
 
@@ -119,8 +127,11 @@ def _compare_files(store: ObjectStore, folder: str, manifest: CheckpointManifest
             yield Fault(path, "is not in the manifest", None, None, "", f"{stored[path]} bytes")
 
 
-def _inspector(file: StoredFile, notes: list[str]) -> Inspector | None:
-    notes.append(f"{file.path}: digest only, its format is not looked into")
+def _inspector(file: StoredFile) -> Inspector | None:
+    if file.path.endswith(".safetensors"):
+        return SafetensorsInspector(file.path, file.size_bytes)
+    if file.path.endswith(".json"):
+        return JsonInspector(file.path, file.size_bytes)
     return None
 
 

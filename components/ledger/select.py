@@ -1,12 +1,12 @@
 """Chooses what a START resumes from: by rule, checked byte by byte now, falling back past damaged ones.
 
 A run's first START follows the description (`latest`, `step:300`, a checkpoint id, `<experiment>@latest`, `fresh`).
-A restart prefers what this run itself committed, so that it never jumps onto another branch; before its first commit
-it goes back to where the run began.
+A restart prefers what this run itself has verified, so that it never jumps onto another branch; before that it goes
+back to where an explicit description made the run begin.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from components.contracts.gang import ResumeRule
 from components.contracts.names import parse_checkpoint_id
@@ -14,7 +14,7 @@ from components.errors import BadInput, Problem, VerificationFailed
 from components.integrity.verify import verify_checkpoint
 from components.ledger.ledger import quarantine
 from components.ledger.log import Ledger
-from components.ledger.state import CheckpointEntry, LedgerState
+from components.ledger.state import CheckpointEntry, CheckpointStatus, LedgerState
 from components.storage.base import ObjectStore
 
 _NUM_LISTED = 20
@@ -49,16 +49,21 @@ def select_source(
     """
     state = ledger.state()
     search = _Search(ledger, store, resume, data_version)
-    if not state.begins_of(run):
+    begins = state.begins_of(run)
+    if not begins:
         return search.as_described(state)
     own = [entry for entry in state.newest_first() if entry.run == run]
-    source = search.first_good(own, f"the newest good checkpoint of {run}")
-    if source is not None:
-        return source
-    first = state.begins_of(run)[0].source
-    if resume.source != "latest" and first is not None:
-        return search.at_beginning(ledger.state(), first)
-    return search.latest(ledger.state())
+    what = f"the newest good checkpoint of {run}"
+    source = search.first_good(own, what, "verified")
+    first = begins[0].source
+    if source is None and resume.source != "latest" and first is not None:
+        try:
+            return search.at_beginning(ledger.state(), first)
+        except BadInput:
+            source = search.first_good(own, what, "committed")
+            if source is None:
+                raise
+    return source if source is not None else search.latest(ledger.state())
 
 
 class _Search:
@@ -87,7 +92,8 @@ class _Search:
         )  # fmt: skip
 
     def latest(self, state: LedgerState) -> Source:
-        source = self.first_good(state.newest_first(), f"the newest good checkpoint of {self._ledger.experiment}")
+        what = f"the newest good checkpoint of {self._ledger.experiment}"
+        source = self.first_good(state.newest_first(), what, "verified", "committed")
         if source is not None:
             return source
         if not state.checkpoints:
@@ -99,10 +105,10 @@ class _Search:
             "restore one, or choose a new model_version to start fresh",
         )
 
-    def first_good(self, entries: Iterable[CheckpointEntry], what: str) -> Source | None:
-        """The first VERIFIED one whose bytes hold now, else the first COMMITTED one."""
+    def first_good(self, entries: Iterable[CheckpointEntry], what: str, *statuses: CheckpointStatus) -> Source | None:
+        """The first entry of the first status whose bytes hold now; of the next status only when there is none."""
         candidates = list(entries)
-        for status in ("verified", "committed"):
+        for status in statuses:
             for entry in candidates:
                 if entry.status == status and self._holds(entry):
                     return self._source(entry, f"{what}, {_standing(entry)}")
@@ -110,8 +116,9 @@ class _Search:
 
     def at_beginning(self, state: LedgerState, first: str) -> Source:
         """Where the run first began; its explicit source still counts while it has no checkpoint of its own."""
-        if "@" in first:
-            return self._of_other(first.partition("@")[0])
+        experiment, separator, checkpoint = first.partition("@")
+        if separator:
+            return self._of_other(experiment, checkpoint)
         return self._explicit(state, [entry for entry in state.newest_first() if entry.checkpoint == first])
 
     def _fresh(self, state: LedgerState) -> Source:
@@ -123,20 +130,25 @@ class _Search:
             )
         return Source(None, 0, None, "a fresh start, as asked")
 
-    def _of_other(self, experiment: str) -> Source:
+    def _of_other(self, experiment: str, checkpoint: str = "") -> Source:
+        """The newest good one of another experiment, or the named one; its bytes stay where they are."""
         other = Ledger(self._store, experiment, self._ledger.model_version)
-        if experiment == self._ledger.experiment or not other.state().checkpoints:
+        state = other.state()
+        if experiment == self._ledger.experiment or not state.checkpoints:
             raise BadInput(
                 "UnknownResumePoint", f"{experiment}/{other.model_version} has no checkpoints",
                 "name another experiment with the same model_version",
             )  # fmt: skip
-        source = _Search(other, self._store, self._resume, self._data_version).latest(other.state())
-        checkpoint = f"{experiment}@{source.checkpoint}"
-        return Source(checkpoint, source.step, source.folder, source.reason, source.entry)
+        search = _Search(other, self._store, self._resume, self._data_version)
+        if checkpoint:
+            source = search._explicit(state, [state.checkpoints[checkpoint]] if checkpoint in state.checkpoints else [])
+        else:
+            source = search.latest(state)
+        return replace(source, checkpoint=f"{experiment}@{source.checkpoint}")
 
     def _explicit(self, state: LedgerState, entries: list[CheckpointEntry]) -> Source:
         wanted = self._resume.source
-        source = self.first_good(entries, f"asked for as {wanted}")
+        source = self.first_good(entries, f"asked for as {wanted}", "verified", "committed")
         if source is not None:
             return source
         for entry in entries:

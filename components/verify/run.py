@@ -1,0 +1,82 @@
+"""Re-reads every byte of one checkpoint and writes the verdict into the ledger: VERIFIED or QUARANTINE."""
+
+from collections.abc import Mapping
+from time import monotonic
+
+from components.contracts.checkpoint import VerifyLevel
+from components.contracts.units import format_size
+from components.errors import BadInput, VerificationFailed
+from components.integrity.fault import Fault
+from components.integrity.verify import examine
+from components.ledger.ledger import Ledger, mark_verified, quarantine
+from components.ledger.state import CheckpointEntry, LedgerState
+from components.runtime.log import Log
+from components.runtime.stage import StageContext
+from components.storage.base import open_store
+from components.verify.spec import VerifySpec
+
+_NUM_LOGGED = 50
+
+
+def run(context: StageContext, spec: VerifySpec) -> Mapping[str, str]:
+    """Outputs checkpoint, verdict (`verified` or `none`) and level. Raises VerificationFailed."""
+    if not spec.has_checkpoints:
+        context.log.info("checkpoint: none, so there is nothing to verify")
+        return {"checkpoint": "", "verdict": "none", "level": ""}
+    ledger = Ledger(open_store(context.storage), spec.experiment, spec.model_version)
+    entry = _chosen(ledger, ledger.state(), context.inputs.get("checkpoint", ""))
+    if entry.status in ("quarantined", "retired"):
+        raise _failed(entry)
+    _look(ledger, entry, spec.level, context.log)
+    return {"checkpoint": entry.checkpoint, "verdict": "verified", "level": spec.level}
+
+
+def _chosen(ledger: Ledger, state: LedgerState, wanted: str) -> CheckpointEntry:
+    name = f"{ledger.experiment}/{ledger.model_version}"
+    if wanted:
+        if wanted not in state.checkpoints:
+            raise BadInput(
+                "UnknownCheckpoint", f"{name} has no committed checkpoint {wanted!r}",
+                "`checkpoints list` shows what there is",
+            )  # fmt: skip
+        return state.checkpoints[wanted]
+    for entry in state.newest_first("committed", "verified", "quarantined"):
+        return entry
+    raise VerificationFailed(
+        "NothingCommitted", f"{name} has no committed checkpoint",
+        "let the program checkpoint at least once before it ends, or set checkpoint: none",
+    )  # fmt: skip
+
+
+def _look(ledger: Ledger, entry: CheckpointEntry, level: VerifyLevel, log: Log) -> None:
+    started = monotonic()
+    found = examine(ledger.store, entry.folder, entry.manifest_sha256, level)
+    seconds = monotonic() - started
+    for note in found.notes:
+        log.info(note, checkpoint=entry.checkpoint)
+    if found.faults:
+        for fault in found.faults[:_NUM_LOGGED]:
+            log.error(str(fault), checkpoint=entry.checkpoint, file=fault.file, tensor=fault.tensor, byte=fault.offset)
+        raise _failed(quarantine(ledger, checkpoint=entry.checkpoint, reason=_reason(found.faults)))
+    after = mark_verified(ledger, checkpoint=entry.checkpoint, level=level)
+    if not after.is_usable:  # another verifier or cleaner was faster
+        raise _failed(after)
+    log.info(
+        f"{entry.checkpoint} is verified ({level}): {entry.num_files} files, {format_size(found.size_bytes)},"
+        f" {found.num_tensors} tensors looked into, {seconds:.2f} s",
+        checkpoint=entry.checkpoint, step=entry.step, verify_level=level,
+    )  # fmt: skip
+
+
+def _reason(faults: tuple[Fault, ...]) -> str:
+    return str(faults[0]) + (f"; and {len(faults) - 1} more" if len(faults) > 1 else "")
+
+
+def _failed(entry: CheckpointEntry) -> VerificationFailed:
+    fix = "training resumes from an older one; keep the disk or the program that wrote it under suspicion"
+    if entry.status == "retired":
+        fix = "verify one that is still kept: `checkpoints list`"
+    return VerificationFailed(
+        "CheckpointQuarantined" if entry.status == "quarantined" else "CheckpointRetired",
+        f"{entry.checkpoint} is {entry.status}: {entry.reason}", fix,
+    )  # fmt: skip
