@@ -46,6 +46,8 @@ class EngineNode(Document):
     exit_code: int | None = None
     message: str = ""
     started_at: str | None = None
+    attempt_started_at: str | None = None
+    """Start of the newest attempt; tells whether a stage's own record speaks of it."""
     ended_at: str | None = None
     outputs: dict[str, str] = {}
 
@@ -60,6 +62,8 @@ class EngineView(Document):
     pid: int | None = None
     started_at: str | None = None
     ended_at: str | None = None
+    exit_code: int | None = None
+    """The engine's verdict on the run, once it ended."""
     nodes: tuple[EngineNode, ...] = ()
     stop: StopRequest | None = None
 

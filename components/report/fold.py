@@ -128,9 +128,10 @@ def _place(task: str) -> tuple[int, int, str]:
 
 
 def _stage(task: str, node: EngineNode | None, record: StageRecord | None, engine: EngineView | None) -> StageView:
-    attempts = max(node.attempts if node else 0, record.attempt + 1 if record else 0)
+    attempts = node.attempts if node else record.attempt + 1 if record else 0
     # A record of an earlier attempt, or one cut short, does not explain how the newest attempt ended.
-    explains = record is not None and record.ended_at is not None and record.attempt + 1 == attempts
+    since = (node.attempt_started_at if node else None) or ""
+    explains = record is not None and record.ended_at is not None and record.started_at >= since
     return StageView(
         task=task,
         state=_stage_state(node, record, engine),
@@ -203,6 +204,8 @@ def _exit_code(state: RunState, engine: EngineView | None, failed: StageView | N
         return None
     if engine is not None and engine.alive is False and engine.phase in ("Pending", "Running"):
         return int(ExitCode.INTERRUPTED)
+    if engine is not None and engine.exit_code:
+        return engine.exit_code
     if failed is not None and failed.exit_code:
         return failed.exit_code
     return int(ExitCode.INTERRUPTED)  # taken away without an exit code

@@ -1,0 +1,179 @@
+"""Follows a run to its end: shows what happens, turns Ctrl-C into a stop and a second Ctrl-C into a kill."""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol
+
+from components.contracts.run_view import RunView
+from components.errors import Interrupted
+from pipelines.cli.present import changes, is_worth_telling, progress
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_LOOK_SECONDS = 0.5
+_START_SECONDS = 10.0
+"""How long a new engine may take to be seen alive."""
+_LEAVE_SECONDS = 10.0
+"""How long an engine may take to go after its last word."""
+
+
+class Show(Protocol):
+    """Where people see a run."""
+
+    def update(self, view: RunView) -> None: ...
+    def say(self, text: str) -> None: ...
+    def close(self) -> None: ...
+
+
+class SilentShow:
+    """For programs: nothing but what they must know, on stderr."""
+
+    def update(self, view: RunView) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        pass
+
+
+class PlainShow:
+    """One line for each thing that happens; no control characters."""
+
+    def __init__(self) -> None:
+        self._last: RunView | None = None
+        self._told: RunView | None = None
+
+    def update(self, view: RunView) -> None:
+        lines = changes(self._last, view)
+        if is_worth_telling(self._told, view):
+            lines.append(progress(view))
+            self._told = view
+        self._last = view
+        for line in lines:
+            self.say(line)
+
+    def say(self, text: str) -> None:
+        print(f"{datetime.now().astimezone():%H:%M:%S} {text}", flush=True)
+
+    def close(self) -> None:
+        pass
+
+
+class FollowedRun(Protocol):
+    """A run that can be looked at and stopped."""
+
+    def view(self) -> RunView: ...
+    def engine_alive(self) -> bool: ...
+    def stop(self, *, force: bool) -> None: ...
+
+
+def choose_show(*, output: str) -> Show:
+    """A live table on a terminal, plain lines elsewhere, nothing for programs."""
+    if output == "json":
+        return SilentShow()
+    if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        from pipelines.cli.live import LiveShow
+
+        return LiveShow()
+    return PlainShow()
+
+
+def follow(run: FollowedRun, show: Show, *, start: Callable[[], object] | None = None) -> RunView:
+    """Start the engine (`start`) and look until the run is over; the last look is the result.
+
+    Ctrl-C asks for a graceful stop, a second one kills; a third gives up waiting. SIGTERM and SIGHUP end only this
+    process: the run goes on, and Interrupted says how to reach it.
+    """
+    with _signals() as wait_for_signal:
+        try:
+            if start is not None:
+                start()
+            return _look_until_over(run, show, wait_for_signal)
+        finally:
+            show.close()
+
+
+def _look_until_over(run: FollowedRun, show: Show, wait_for_signal: Callable[[float], list[int]]) -> RunView:
+    started, num_interrupts = time.monotonic(), 0
+    seen_alive = False
+    while True:
+        is_alive = run.engine_alive()
+        seen_alive = seen_alive or is_alive
+        view = run.view()
+        show.update(view)
+        is_starting = not seen_alive and time.monotonic() - started < _START_SECONDS
+        if _is_over(view) or not (is_alive or is_starting):
+            _let_engine_leave(run)
+            return view if _is_over(view) else run.view()
+        for number in wait_for_signal(_LOOK_SECONDS):
+            if number != signal.SIGINT:
+                raise Interrupted(
+                    "FollowingEnded", f"this process was told to end; run {view.run} goes on",
+                    f"see it with `status {view.run}`, end it with `stop {view.run}`",
+                )  # fmt: skip
+            num_interrupts += 1
+            if num_interrupts > 2:
+                raise Interrupted("FollowingEnded", f"no longer waiting for run {view.run}", f"see `status {view.run}`")
+            run.stop(force=num_interrupts == 2)
+            show.say(
+                "stopping: the ranks may write a checkpoint; Ctrl-C again kills them"
+                if num_interrupts == 1
+                else "killing every process of the run"
+            )
+
+
+def _is_over(view: RunView) -> bool:
+    return view.engine is not None and view.engine.phase not in ("Pending", "Running")
+
+
+def _let_engine_leave(run: FollowedRun) -> None:
+    until = time.monotonic() + _LEAVE_SECONDS
+    while run.engine_alive() and time.monotonic() < until:
+        time.sleep(0.05)
+
+
+@contextmanager
+def _signals() -> Iterator[Callable[[float], list[int]]]:
+    """Signals become bytes in a pipe, so that waiting ends the moment one arrives and none is lost."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    os.set_blocking(reader, False)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    # Ignored signals stay ignored: a background job's SIGINT, a nohup's SIGHUP.
+    caught = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, _noted) for number in caught}
+    wakeup = signal.set_wakeup_fd(writer)
+
+    def wait(seconds: float) -> list[int]:
+        select.select([reader], [], [], seconds)
+        try:
+            return [number for number in os.read(reader, 64) if number in caught]
+        except BlockingIOError:
+            return []
+
+    try:
+        yield wait
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(reader)
+        os.close(writer)
+
+
+def _noted(number: int, frame: "FrameType | None") -> None:
+    """The wake-up pipe has it."""
+
+
+def now() -> datetime:
+    """The present moment, for what is shown."""
+    return datetime.now(UTC)

@@ -1,0 +1,253 @@
+"""Turns a `RunView` into lines of text: the table of stages, what changed since last time, the last words (pure)."""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from components.contracts.clock import parse_utc
+from components.contracts.lifecycle import RunState
+from components.contracts.run_view import CheckpointRow, RunView, StageState, StageView
+from components.contracts.units import format_duration
+from components.diagnosis.diagnose import Diagnosis
+from components.diagnosis.verdict import COMMAND
+from components.report.text import plain, plain_line
+
+_PROGRESS_SHARE = 0.05
+"""A line about steps at least every 5 % of them."""
+_PROGRESS_SECONDS = 10.0
+"""And not more often than this, except at the last step."""
+_SHARD_TASK = re.compile(r"shard-task-\d+$")
+
+
+def stage_rows(view: RunView, now: datetime) -> list[tuple[str, str, str, str, str]]:
+    """Stage, state, attempts, time, what it does. Many shard tasks share a line."""
+    rows = []
+    for name, stages in _grouped(view.stages):
+        state = _common_state(stages)
+        attempts = max(stage.attempts for stage in stages)
+        rows.append((name, state.value, str(attempts) if attempts else "", _time(stages, now), _detail(view, stages)))
+    return rows
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as aligned columns, two spaces apart."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def status_lines(view: RunView, diagnosis: Diagnosis, now: datetime) -> list[str]:
+    """What `status` prints."""
+    lines = [f"{view.run}  {view.state.value}" + (f"  exit code {view.exit_code}" if view.exit_code else "")]
+    if diagnosis.reason != "Succeeded":
+        lines.append(headline(diagnosis))
+    lines.append("")
+    lines += table([("STAGE", "STATE", "ATTEMPTS", "TIME", ""), *stage_rows(view, now)])
+    lines.append("")
+    lines += table(list(facts(view)))
+    return [line.rstrip() for line in lines]
+
+
+def progress(view: RunView) -> str:
+    """`step 120 of 300, loss 2.41, 12.3k tokens/s, 1m20s left`; empty before the first step."""
+    if view.step is None:
+        return ""
+    parts = [f"step {view.step}" + (f" of {view.total_steps}" if view.total_steps else "")]
+    if view.loss is not None:
+        parts.append(f"loss {view.loss:.4g}")
+    if view.pace.tokens_per_second is not None:
+        parts.append(f"{_count(view.pace.tokens_per_second)} tokens/s")
+    if view.pace.seconds_left is not None and view.state is RunState.RUNNING and view.step != view.total_steps:
+        parts.append(f"{format_duration(round(view.pace.seconds_left))} left")
+    return ", ".join(parts)
+
+
+def changes(before: RunView | None, after: RunView) -> list[str]:
+    """What happened between two looks, one line each; nothing when nothing did."""
+    lines = []
+    for stage in after.stages:
+        old = before.stage(stage.task) if before else None
+        if stage.state is not (old.state if old else StageState.WAITING) or (old and stage.attempts > old.attempts):
+            lines.append(_stage_change(stage))
+    if after.gang is not None and (before is None or before.gang is None or before.gang.state is not after.gang.state):
+        lines.append(
+            f"gang {after.gang.state.value}" + (f": {plain_line(after.gang.message)}" if after.gang.message else "")
+        )
+    known = {row.checkpoint: row.status for row in before.checkpoints} if before else {}
+    for row in reversed(after.checkpoints):
+        if row.run == after.run and known.get(row.checkpoint) != row.status:
+            lines.append(_checkpoint_change(row))
+    return lines
+
+
+def is_worth_telling(told: RunView | None, now: RunView) -> bool:
+    """Whether the steps went on enough since the look that was last told."""
+    if now.step is None or (told is not None and told.step == now.step):
+        return False
+    if told is None or told.step is None or now.step < told.step or now.step == now.total_steps:
+        return True
+    last, seen = (view.gang.last_step.at if view.gang and view.gang.last_step else "" for view in (now, told))
+    if last and seen and (parse_utc(last) - parse_utc(seen)).total_seconds() < _PROGRESS_SECONDS:
+        return False
+    return now.total_steps is None or now.step - told.step >= _PROGRESS_SHARE * now.total_steps
+
+
+def last_words(view: RunView, diagnosis: Diagnosis, repeat: str | None) -> list[str]:
+    """What `submit` and `resume` end with: for a failure the cause first, then what is there and how to go on."""
+    if view.state is RunState.SUCCEEDED:
+        lines = [f"{view.run} succeeded: {diagnosis.cause}"]
+    else:
+        lines = [headline(diagnosis), f"{view.run} {view.state.value.lower()}, exit code {view.exit_code}"]
+    lines += [f"  {line}" for line in table(list(facts(view)))]
+    again = f"{COMMAND} resume {view.run}" if view.state is not RunState.SUCCEEDED else repeat
+    if again:
+        lines.append(f"  {'repeat' if view.state is RunState.SUCCEEDED else 'resume'}: {again}")
+    return [line.rstrip() for line in lines]
+
+
+def headline(diagnosis: Diagnosis) -> str:
+    """Cause and next action, with our own commands as this shell can run them."""
+    return in_this_shell(plain_line(diagnosis.headline))
+
+
+def in_this_shell(text: str) -> str:
+    """`text` with our commands spelled the way this process was called."""
+    program = sys.argv[0]
+    return text.replace(COMMAND, f"python {program}") if Path(program).name == Path(COMMAND).name else text
+
+
+def why_lines(diagnosis: Diagnosis) -> list[str]:
+    """What `why` prints: cause and next action, then the evidence."""
+    lines = [headline(diagnosis), ""]
+    if diagnosis.since:
+        lines.append(f"since   {local_time(diagnosis.since)}")
+    lines.append(f"acts    {diagnosis.actor.value}")
+    rows = [(item.object, item.field, in_this_shell(plain_line(item.value))) for item in diagnosis.evidence]
+    for previous, row in zip([("", "", ""), *rows], rows, strict=False):
+        is_repeated = row[:2] == previous[:2]
+        lines.append(
+            f"  {'' if is_repeated else f'{row[0]}, {row[1]}: '}{row[2]}" if not is_repeated else f"      {row[2]}"
+        )
+    return lines
+
+
+def facts(view: RunView) -> Iterator[tuple[str, str]]:
+    """Data version, checkpoint, what was kept and deleted and why, where the report is."""
+    if view.data_version:
+        yield "data version", view.data_version
+    row = next((row for row in view.checkpoints if row.checkpoint == view.checkpoint), None)
+    if row is not None:
+        level = f"VERIFIED ({row.level})" if row.status == "verified" else row.status
+        metrics = ", ".join(f"{name} {value:.4g}" for name, value in sorted(row.metrics.items()))
+        yield "checkpoint", f"step {row.step}, {level}" + (f", {metrics}" if metrics else "") + f", {row.checkpoint}"
+    elif view.checkpoint:
+        yield "checkpoint", view.checkpoint
+    for row in view.checkpoints:
+        if row.run == view.run and row.status == "quarantined":
+            yield "quarantined", f"{row.checkpoint}: {plain_line(row.reason)}"
+    for decision in view.retention.decisions if view.retention else ():
+        if decision.action == "keep":
+            yield "kept", f"{decision.checkpoint}: {decision.reason}"
+    for checkpoint, reason in _deleted(view):
+        yield "deleted", f"{checkpoint}: {reason}"
+    if view.gang is not None and view.gang.restarts_used:
+        yield "restarts", str(view.gang.restarts_used)
+    if view.report:
+        yield "report", view.report
+    for text in view.unreadable:
+        yield "unreadable", plain_line(text)
+
+
+def local_time(moment: str) -> str:
+    """`2026-11-29 19:03:11` in this machine's zone."""
+    return parse_utc(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _deleted(view: RunView) -> Iterator[tuple[str, str]]:
+    """Of this run: what the ledger says was retired, and what the newest plan deletes."""
+    told = set()
+    for row in view.checkpoints:
+        if row.status == "retired" and row.run == view.run:
+            told.add(row.checkpoint)
+            yield row.checkpoint, plain_line(row.reason)
+    for decision in view.retention.decisions if view.retention else ():
+        if decision.action == "delete" and decision.checkpoint not in told:
+            yield decision.checkpoint, decision.reason
+
+
+def _grouped(stages: Sequence[StageView]) -> Iterator[tuple[str, list[StageView]]]:
+    tasks = [stage for stage in stages if _SHARD_TASK.match(stage.task)]
+    told = False
+    for stage in stages:
+        if len(tasks) < 2 or not _SHARD_TASK.match(stage.task):
+            yield stage.task, [stage]
+        elif not told:
+            told = True
+            yield f"shard-task ×{len(tasks)}", tasks
+
+
+def _common_state(stages: Sequence[StageView]) -> StageState:
+    """The state that matters most among several tasks: a failure, then work, then what is left to do."""
+    states = {stage.state for stage in stages}
+    order = (StageState.FAILED, StageState.LOST, StageState.RUNNING, StageState.WAITING, StageState.SKIPPED)
+    return next((state for state in order if state in states), StageState.SUCCEEDED)
+
+
+def _time(stages: Sequence[StageView], now: datetime) -> str:
+    started = min((stage.started_at for stage in stages if stage.started_at), default=None)
+    if started is None:
+        return ""
+    is_over = all(stage.ended_at or stage.state is not StageState.RUNNING for stage in stages)
+    ended = max((stage.ended_at for stage in stages if stage.ended_at), default=None)
+    end = parse_utc(ended) if is_over and ended else None if is_over else now
+    return _seconds((end - parse_utc(started)).total_seconds()) if end else ""
+
+
+def _detail(view: RunView, stages: Sequence[StageView]) -> str:
+    stage = stages[0]
+    if len(stages) > 1:
+        done = sum(item.state is StageState.SUCCEEDED for item in stages)
+        return f"{done} of {len(stages)} done" if done < len(stages) else ""
+    if stage.task == "launch" and stage.state is StageState.RUNNING and view.gang is not None:
+        restarts = f"restarts {view.gang.restarts_used}" if view.gang.restarts_used else ""
+        text = progress(view) or f"{view.gang.num_joined} agents joined"
+        return ", ".join(part for part in (view.gang.state.value, text, restarts) if part)
+    if stage.state in (StageState.FAILED, StageState.LOST):
+        return _short(stage.message or (f"exit code {stage.exit_code}" if stage.exit_code is not None else ""))
+    return _short(", ".join(f"{name} {value}" for name, value in sorted(stage.outputs.items()) if name != "report"))
+
+
+def _stage_change(stage: StageView) -> str:
+    text = f"{stage.task} {stage.state.value}"
+    if stage.state is StageState.RUNNING and stage.attempts > 1:
+        text += f" again (attempt {stage.attempts})"
+    if stage.state in (StageState.SUCCEEDED, StageState.FAILED) and stage.started_at and stage.ended_at:
+        text += f" after {_seconds((parse_utc(stage.ended_at) - parse_utc(stage.started_at)).total_seconds())}"
+    if stage.state is StageState.FAILED:
+        text += f" with exit code {stage.exit_code}" if stage.exit_code is not None else ""
+        text += f": {_short(stage.message)}" if stage.message else ""
+    return text
+
+
+def _checkpoint_change(row: CheckpointRow) -> str:
+    text = f"checkpoint {row.checkpoint} {row.status}"
+    if row.status == "verified":
+        return f"{text} ({row.level})"
+    return f"{text}: {plain_line(row.reason)}" if row.reason else text
+
+
+def _short(text: str) -> str:
+    text = plain_line(plain(text).partition("\n")[0])
+    return text if len(text) <= 160 else text[:159] + "…"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{max(seconds, 0):.1f}s" if seconds < 10 else format_duration(round(seconds))
+
+
+def _count(value: float) -> str:
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= limit:
+            return f"{value / limit:.1f}{unit}"
+    return f"{value:.0f}"
