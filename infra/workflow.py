@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from components.contracts.units import parse_duration
@@ -21,6 +21,12 @@ def _int_of_text(value: object) -> object:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
 
 
+def _duration_text(text: str) -> str:
+    parse_duration(text)
+    return text
+
+
+DurationText = Annotated[str, AfterValidator(_duration_text)]
 Number = Annotated[int, BeforeValidator(_int_of_text), Field(ge=0)]
 Labels = dict[str, str]
 
@@ -72,9 +78,9 @@ class OutputsView(View):
 class BackoffView(View):
     """Wait before retry n (from 0): duration * factor^n, at most cap. Durations such as `3s`, `1m`."""
 
-    duration: str
+    duration: DurationText
     factor: Number | None = None
-    cap: str | None = None
+    cap: DurationText | None = None
 
     def wait_seconds(self, retry: int) -> float:
         """Seconds to wait before retry number `retry`, counted from 0."""

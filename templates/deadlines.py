@@ -8,6 +8,17 @@ BACKOFF_CAP_SECONDS = 60
 LAUNCH_MARGIN_SECONDS = 300.0
 """What the launcher gets beside its gang's own limits, to adopt, decide and write."""
 
+STOP_MARGIN_SECONDS = 10.0
+"""What the launcher gets beside `limits.stop` to end its agents and write its last state, before SIGKILL."""
+
+REPORT_SECONDS = 600.0
+"""What the exit handler gets for the report, beside the gang's stop."""
+
+
+def finish_timeout(stop_seconds: float) -> float:
+    """One attempt of the exit handler: leftovers may take `stop_seconds`, then the report is written."""
+    return stop_seconds + REPORT_SECONDS
+
 
 def backoff_seconds(retries: int) -> float:
     """All waits between `retries` + 1 attempts: 3, 9, 27, 60, 60 ... seconds."""

@@ -1,0 +1,1 @@
+"""Refuses a manifest that Argo would reject or, worse, accept and misread."""

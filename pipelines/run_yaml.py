@@ -1,0 +1,65 @@
+"""A run description as commented YAML: every field with its meaning; fields at rest are commented out."""
+
+import json
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from pipelines.config import TrainConfig
+from pipelines.describe import meanings
+from pipelines.faults import model_of
+from pipelines.sections import StageLimits
+
+WIDTH = 110
+
+
+def run_yaml(config: TrainConfig, *, title: str) -> str:
+    """`config` as a run.yaml that reads back as the same description."""
+    head = [*_comment(title), "# Check it: python pipelines/train.py validate -c FILE", ""]
+    return "\n".join([*head, *_section(TrainConfig, config.as_json(), "")]) + "\n"
+
+
+def _section(model: type[BaseModel], data: dict[str, Any], indent: str) -> Iterator[str]:
+    # What every stage has comes after what only this one has.
+    for name, info in sorted(model.model_fields.items(), key=lambda item: item[0] in StageLimits.model_fields):
+        key = info.alias or name
+        inner, value = model_of(info.annotation), data.get(key)
+        if not indent and inner is not None:
+            yield ""
+        yield from _comment(meanings(model)[key] or _doc_of(inner), indent)
+        if inner is not None and isinstance(value, dict):
+            yield f"{indent}{key}:"
+            yield from _section(inner, value, indent + "  ")
+        elif value is None:
+            yield f"{indent}# {key}:"
+        else:
+            yield f"{indent}{key}: {_value(value)}"
+
+
+def _doc_of(model: type[BaseModel] | None) -> str:
+    return " ".join((model.__doc__ or "").split()) if model else ""
+
+
+def _comment(text: str, indent: str = "") -> list[str]:
+    return [f"{indent}# {line}" for line in textwrap.wrap(text, WIDTH - len(indent))]
+
+
+def _value(value: Any) -> str:
+    """One line: words as they are where YAML reads them back, everything else in JSON's quotes."""
+    if isinstance(value, str):
+        return value if _reads_back(value) else json.dumps(value)
+    if isinstance(value, list):
+        return f"[{', '.join(_value(item) if ',' not in str(item) else json.dumps(item) for item in value)}]"
+    return json.dumps(value)
+
+
+def _reads_back(text: str) -> bool:
+    from pipelines.yaml_source import read_yaml
+
+    try:
+        return read_yaml(f"[{text}]", name="").data == [text] and yaml.safe_load(f"a: {text}") == {"a": text}
+    except yaml.YAMLError:
+        return False

@@ -1,0 +1,129 @@
+"""The DAG: shard >> launch << preflight, launch >> verify >> retain; and its compilation to a canonical manifest."""
+
+import math
+from typing import Any
+
+from hera.workflows import DAG, Parameter, Task, Workflow
+from hera.workflows import models as m
+
+from components.errors import BadInput
+from infra.lint.manifest import lint
+from pipelines.config import TrainConfig
+from pipelines.specs import finish_spec, launch_spec, preflight_spec, retain_spec, shard_spec, verify_spec
+from pipelines.version import VERSION
+from templates import labels
+from templates.on_exit import finish_template
+from templates.shard import shard_templates
+from templates.stages import launch_template, preflight_template, retain_template, verify_template
+
+DEFAULT_IMAGE = f"argosy:{VERSION}"
+
+DAY_SECONDS = 86400
+KEEP_SUCCEEDED_SECONDS, KEEP_FAILED_SECONDS = 3 * DAY_SECONDS, 14 * DAY_SECONDS
+"""How long the finished Workflow object stays; state, logs and report are in the storage and outlive it."""
+
+
+def train_workflow(config: TrainConfig, *, storage: str) -> Workflow:
+    """The Workflow of one run. `storage` is the root uri when the description names none."""
+    with Workflow(
+        generate_name=f"{config.experiment}-",
+        entrypoint=labels.ENTRYPOINT,
+        on_exit=labels.FINISH,
+        arguments=_parameters(config, storage=storage),
+        labels={
+            "app.kubernetes.io/managed-by": "argosy",
+            labels.EXPERIMENT_LABEL: config.experiment,
+            labels.MODEL_VERSION_LABEL: config.model_version,
+        },
+        annotations={
+            labels.TITLE_ANNOTATION: f"Train {config.experiment} {config.model_version}",
+            labels.DESCRIPTION_ANNOTATION: (
+                f"shard and preflight, launch ({config.launch.num_nodes} x {config.launch.nproc_per_node} ranks), "
+                "verify, retain"
+            ),
+        },
+        pod_metadata=m.Metadata(labels={labels.EXPERIMENT_LABEL: config.experiment}),
+        active_deadline_seconds=math.ceil(config.workflow_deadline),
+        ttl_strategy=m.TTLStrategy(
+            seconds_after_success=KEEP_SUCCEEDED_SECONDS, seconds_after_failure=KEEP_FAILED_SECONDS
+        ),
+        pod_gc=m.PodGC(strategy="OnWorkflowSuccess", delete_delay_duration="10m"),
+    ) as workflow:
+        shard, preflight = config.shard, config.preflight
+        shard_templates(shard_spec(config), experiment=config.experiment, timeout=shard.timeout, retries=shard.retries)
+        preflight_template(preflight_spec(config), timeout=preflight.timeout, retries=preflight.retries)
+        launch_template(launch_spec(config), retries=config.launch.retries)
+        verify_template(verify_spec(config), timeout=config.verify.timeout, retries=config.verify.retries)
+        retain_template(retain_spec(config), timeout=config.retain.timeout, retries=config.retain.retries)
+        finish_template(finish_spec(config))
+        _dag(config)
+    return workflow
+
+
+def compile_manifest(config: TrainConfig, *, storage: str) -> dict[str, Any]:
+    """The linted manifest in canonical order: same description, same bytes. Raises BadInput with every lint fault."""
+    manifest = canonical(train_workflow(config, storage=storage).to_dict())
+    problems = lint(manifest)
+    if problems:
+        raise BadInput("ManifestRefused", "the compiled Workflow would not run as meant", problems=problems)
+    assert isinstance(manifest, dict)
+    return manifest
+
+
+def canonical(value: Any) -> Any:
+    """`value` with keys in alphabetical order, `name` first because people look for it."""
+    if isinstance(value, dict):
+        return {key: canonical(value[key]) for key in sorted(value, key=lambda key: (key != "name", key))}
+    if isinstance(value, list):
+        return [canonical(item) for item in value]
+    return value
+
+
+def _parameters(config: TrainConfig, *, storage: str) -> list[Parameter]:
+    """What differs between two places, and nothing else: the same templates run on one machine and on a cluster."""
+    platform_image = config.platform_image or DEFAULT_IMAGE
+    return [
+        Parameter(
+            name=labels.STORAGE, value=config.storage or storage,
+            description="Root uri: data, checkpoints, runs and reports live under it",
+        ),
+        Parameter(name=labels.IMAGE, value=config.image or platform_image, description="Image of the ranks"),
+        Parameter(name=labels.PLATFORM_IMAGE, value=platform_image, description="Image of the stages"),
+        Parameter(name=labels.RUN, value="", description="Name of the run; empty: the Workflow's name"),
+        Parameter(name=labels.WORKDIR, value="", description="Folder that relative paths start from, on one machine"),
+    ]  # fmt: skip
+
+
+def _dag(config: TrainConfig) -> None:
+    plan_id = labels.output_of(labels.SHARD_PLAN, "plan_id")
+    data_version = labels.output_of(labels.SHARD_MERGE, "data_version")
+    checkpoint = labels.output_of(labels.LAUNCH, "checkpoint")
+    with DAG(name=labels.ENTRYPOINT):
+        Task(name=labels.SHARD_PLAN, template=labels.SHARD_PLAN)
+        Task(
+            name=labels.SHARD_TASK,
+            template=labels.SHARD_TASK,
+            depends=labels.SHARD_PLAN,
+            arguments={"plan_id": plan_id, "task_index": "{{item}}"},
+            with_sequence=m.Sequence(count=m.IntOrString(root=str(config.shard.num_tasks))),
+        )
+        Task(
+            name=labels.SHARD_MERGE,
+            template=labels.SHARD_MERGE,
+            depends=labels.SHARD_TASK,
+            arguments={"plan_id": plan_id},
+        )
+        Task(name=labels.PREFLIGHT, template=labels.PREFLIGHT)
+        Task(
+            name=labels.LAUNCH,
+            template=labels.LAUNCH,
+            depends=f"{labels.SHARD_MERGE} && {labels.PREFLIGHT}",
+            arguments={"data_version": data_version},
+        )
+        Task(
+            name=labels.VERIFY,
+            template=labels.VERIFY,
+            depends=labels.LAUNCH,
+            arguments={"checkpoint": checkpoint},
+        )
+        Task(name=labels.RETAIN, template=labels.RETAIN, depends=labels.VERIFY)

@@ -1,0 +1,45 @@
+"""Names that recur in manifests: label keys, workflow parameters, task names. Written once, imported by both halves."""
+
+DOMAIN = "argosy.dev"
+
+EXPERIMENT_LABEL = f"{DOMAIN}/experiment"
+MODEL_VERSION_LABEL = f"{DOMAIN}/model-version"
+RUN_LABEL = f"{DOMAIN}/run"
+STAGE_LABEL = f"{DOMAIN}/stage"
+
+TITLE_ANNOTATION = "workflows.argoproj.io/title"
+DESCRIPTION_ANNOTATION = "workflows.argoproj.io/description"
+
+STORAGE = "storage"
+IMAGE = "image"
+PLATFORM_IMAGE = "platform_image"
+RUN = "run"
+WORKDIR = "workdir"
+
+ENTRYPOINT = "train"
+SHARD_PLAN = "shard-plan"
+SHARD_TASK = "shard-task"
+SHARD_MERGE = "shard-merge"
+PREFLIGHT = "preflight"
+LAUNCH = "launch"
+VERIFY = "verify"
+RETAIN = "retain"
+FINISH = "finish"
+
+TRAINING = frozenset((LAUNCH,))
+"""Templates whose attempts may rightly take days: no `backoff.maxDuration` there."""
+
+
+def workflow_parameter(name: str) -> str:
+    """The tag that Argo replaces by a workflow parameter."""
+    return f"{{{{workflow.parameters.{name}}}}}"
+
+
+def input_parameter(name: str) -> str:
+    """The tag that Argo replaces by an input of the template."""
+    return f"{{{{inputs.parameters.{name}}}}}"
+
+
+def output_of(task: str, name: str) -> str:
+    """The tag that Argo replaces by an output parameter of an earlier task."""
+    return f"{{{{tasks.{task}.outputs.parameters.{name}}}}}"

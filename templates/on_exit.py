@@ -1,0 +1,20 @@
+"""The exit handler: stop what is left of the gang, release the claim, write the report; whatever the run's end."""
+
+from hera.workflows import Container
+
+from components.contracts.outputs import FINISH as FINISH_OUTPUTS
+from components.finish.spec import FinishSpec
+from templates.deadlines import finish_timeout
+from templates.labels import FINISH
+from templates.stage import stage_template
+
+FINISH_RETRIES = 2
+
+
+def finish_template(spec: FinishSpec) -> Container:
+    """Argo exempts the exit handler from the Workflow's deadline and from a stop, so it has a deadline of its own."""
+    return stage_template(
+        FINISH, module="finish", spec=spec, experiment=spec.experiment, timeout=finish_timeout(spec.stop_seconds),
+        retries=FINISH_RETRIES, outputs=FINISH_OUTPUTS,
+        values={"status": "{{workflow.status}}", "failures": "{{workflow.failures}}"},
+    )  # fmt: skip

@@ -1,0 +1,64 @@
+"""How a stage becomes a container template: the only place that spells its command line."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from hera.workflows import Container, Parameter
+from hera.workflows import models as m
+
+from components.contracts.canonical import canonical_json
+from components.contracts.document import Document
+from templates.labels import PLATFORM_IMAGE, RUN, STAGE_LABEL, STORAGE, WORKDIR, input_parameter, workflow_parameter
+from templates.retry import retry_strategy
+
+OUTPUT_FOLDER = "/argosy/out"
+
+
+def stage_template(
+    name: str,
+    *,
+    module: str,
+    spec: Document,
+    experiment: str,
+    timeout: float,
+    retries: int,
+    part: str = "",
+    task: str = "",
+    inputs: Sequence[str] = (),
+    values: Mapping[str, str] = {},
+    outputs: Sequence[str] = (),
+    grace_seconds: float | None = None,
+) -> Container:
+    """The container template that runs `python -m components.<module> [part]` with `spec`.
+
+    `inputs` are parameters of the template, handed on as `--input name=value`; `values` are more of those with a fixed
+    value; `outputs` are the parameters it publishes. `timeout` is one attempt's deadline in seconds. `grace_seconds`
+    is how long it may take to end after SIGTERM, by default Argo's 30 s.
+    """
+    handed = {**{name: input_parameter(name) for name in inputs}, **values}
+    return Container(
+        name=name,
+        image=workflow_parameter(PLATFORM_IMAGE),
+        command=["python", "-m", f"components.{module}"],
+        args=[
+            *([part] if part else []),
+            "--spec", canonical_json(spec.as_json()),
+            "--storage", workflow_parameter(STORAGE),
+            "--run", workflow_parameter(RUN),
+            "--workflow", "{{workflow.name}}",
+            "--experiment", experiment,
+            "--task", task or name,
+            "--attempt", "{{retries}}",
+            "--workdir", workflow_parameter(WORKDIR),
+            *(word for name, value in handed.items() for word in ("--input", f"{name}={value}")),
+        ],
+        inputs=[Parameter(name=name) for name in inputs],
+        outputs=[
+            Parameter(name=name, value_from=m.ValueFrom(path=f"{OUTPUT_FOLDER}/{name}")) for name in outputs
+        ],
+        labels={STAGE_LABEL: module},
+        active_deadline_seconds=math.ceil(timeout),
+        retry_strategy=retry_strategy(retries),
+        pod_spec_patch=None if grace_seconds is None
+        else canonical_json({"terminationGracePeriodSeconds": math.ceil(grace_seconds)}),
+    )  # fmt: skip
