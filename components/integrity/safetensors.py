@@ -145,7 +145,7 @@ class SafetensorsInspector:
         if found is not None:
             self._is_reported = True  # one finding a tensor: a poisoned one has millions
             self._fault(
-                f"contains {found.value}", tensor=tensor.name, offset=begin + found.offset, expected="finite values",
+                "is not finite", tensor=tensor.name, offset=begin + found.offset, expected="finite values",
                 actual=found.value,
             )  # fmt: skip
 

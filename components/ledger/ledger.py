@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from components.contracts.checkpoint import CheckpointManifest, VerifyLevel
 from components.contracts.layout import checkpoint_folder
-from components.errors import BadInput, Stopped
+from components.errors import BadInput, Stopped, Transient
 from components.ledger.log import Ledger
 from components.ledger.owner import Owner, is_gone, this_process
 from components.ledger.records import (
@@ -27,7 +27,7 @@ from components.ledger.records import (
     Retired,
     Unpin,
     Verified,
-)  # fmt: skip
+)
 from components.ledger.state import (
     LEVELS,
     BeginEntry,
@@ -36,12 +36,12 @@ from components.ledger.state import (
     ClaimEntry,
     LedgerState,
     restarts_used,
-)  # fmt: skip
+)
 
 __all__ = [
     "BeginEntry", "CheckpointEntry", "CheckpointStatus", "ClaimEntry", "ClaimLost", "Fenced", "Ledger", "LedgerDamaged",
-    "LedgerState", "Owner", "Record", "Retire", "Retired", "RunActive", "begin", "claim", "commit", "is_gone",
-    "mark_verified", "pin", "quarantine", "release", "restarts_used", "this_process", "unpin",
+    "LedgerState", "Owner", "Record", "Retire", "Retired", "RunActive", "SourceLost", "begin", "claim", "commit",
+    "is_gone", "mark_verified", "pin", "quarantine", "release", "restarts_used", "this_process", "unpin",
 ]  # fmt: skip
 
 
@@ -63,6 +63,10 @@ class Fenced(Stopped):
 
 class ClaimLost(Fenced):
     """This run no longer holds the claim: it was released or taken over."""
+
+
+class SourceLost(Transient):
+    """The chosen source was retired or quarantined between the selection and BEGIN: select again."""
 
 
 def claim(ledger: Ledger, *, run: str, owner: Owner, is_gone: Callable[[Owner], bool]) -> None:
@@ -99,9 +103,10 @@ def release(ledger: Ledger, *, run: str, outcome: str) -> None:
 def begin(
     ledger: Ledger, *, run: str, generation: int, attempt: int, reason: str, charged: bool, source: str | None
 ) -> int:
-    """Begin a new term, which fences every earlier one, and return it. Raises ClaimLost when `run` holds no claim.
+    """Begin a new term, which fences every earlier one, and return it.
 
-    `source` is `Source.checkpoint` of the selection this START resumes from; None for a fresh start.
+    `source` is `Source.checkpoint` of the selection this START resumes from; None for a fresh start. Raises ClaimLost
+    when `run` does not hold the claim, Fenced when a later generation of it began, SourceLost.
     """
 
     def decide(state: LedgerState) -> Change | None:
@@ -111,6 +116,15 @@ def begin(
                 "ClaimLost", f"{ledger.experiment}/{ledger.model_version} is claimed by {holder}, not by {run}",
                 "this gang must stop",
             )  # fmt: skip
+        for earlier in state.begins_of(run):
+            if earlier.generation > generation:  # a zombie must not fence its own replacement
+                raise Fenced(
+                    "Fenced", f"generation {earlier.generation} of {run} has begun, this is generation {generation}",
+                    "this gang must stop",
+                )  # fmt: skip
+        entry = state.checkpoints.get(source) if source is not None else None
+        if entry is not None and not entry.is_usable:
+            raise SourceLost("SourceLost", f"{entry.checkpoint} became {entry.status}", "select again")
         return Begin(
             term=state.term + 1, run=run, generation=generation, attempt=attempt, reason=reason, charged=charged,
             source=source,

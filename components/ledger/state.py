@@ -24,7 +24,7 @@ from components.ledger.records import (
     Retire,
     Unpin,
     Verified,
-)  # fmt: skip
+)
 
 CheckpointStatus = Literal["committed", "verified", "quarantined", "retired"]
 
