@@ -7,6 +7,7 @@ filled with it. A training program shifts: inputs are tokens [0, L-1), targets t
 `end_of_document` after `end_of_document` is padding (see `components/dataset/reader.py:inputs_and_targets`).
 """
 
+import hashlib
 from typing import Literal
 
 from pydantic import NonNegativeInt, PositiveInt
@@ -74,7 +75,12 @@ class ShardPlan(Document):
 
     def plan_id(self) -> str:
         """`p-<16 hex>`: the digest of the whole plan."""
-        return f"p-{self.digest()[:16]}"
+        return plan_id_of(self.to_bytes())
+
+
+def plan_id_of(plan: bytes) -> str:
+    """The id of the plan stored as these bytes, without parsing them."""
+    return f"p-{hashlib.sha256(plan).hexdigest()[:16]}"
 
 
 class StoredFile(Document):

@@ -8,12 +8,12 @@ UTF-8. They are installed once and not written afterwards, so two plans on one m
 import os
 import re
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from components.contracts.dataset import BadRecord, PlannedInput
+from components.dataset.walk import walk
 from components.errors import BadInput, Problem
 
 STDLIB = "python:stdlib"
@@ -40,17 +40,21 @@ def root_folder(root: str) -> str:
     return sysconfig.get_path("stdlib") if root == STDLIB else root
 
 
-def list_corpus(corpus: str, *, workdir: str) -> Corpus:
+def list_corpus(corpus: str, *, workdir: str, storage: Path | None = None) -> Corpus:
     """Every input of `corpus`, each opened once. Relative paths start from `workdir`.
 
     A folder means all regular files below it; links are followed, each folder is entered once. In a glob `**` stands
-    for any number of folders. Raises BadInput for a scheme that is not known.
+    for any number of folders. `storage` must not lie where the corpus is looked for, or it would grow with every run.
+    Raises BadInput for a scheme that is not known.
     """
     if corpus == STDLIB:
-        return _listed(STDLIB, _walk_matching(sysconfig.get_path("stdlib"), ("**", "*.py"), _NOT_STDLIB))
+        return _listed(STDLIB, walk(sysconfig.get_path("stdlib"), ("**", "*.py"), skip=_NOT_STDLIB))
     path = os.path.normpath(os.path.join(os.path.abspath(workdir or "."), os.path.expanduser(corpus)))
     if os.path.isdir(path):
-        return _listed(path, _walk_matching(path, ("**",)))
+        return _listed(path, walk(path, ("**",), storage=storage))
+    if os.path.exists(path) and not os.path.isfile(path):
+        odd = Problem(f"corpus {corpus}", f"{path} is neither a file nor a folder", "name a file, a folder or a glob")
+        return Corpus(root=path, problems=[odd])
     if os.path.lexists(path):
         return _listed(os.path.dirname(path), [os.path.basename(path)])
     if _SCHEME.match(corpus):
@@ -58,7 +62,7 @@ def list_corpus(corpus: str, *, workdir: str) -> Corpus:
     if _MAGIC.search(path):
         root, pattern = _split_glob(path)
         if os.path.isdir(root):
-            return _listed(root, _walk_matching(root, pattern))
+            return _listed(root, walk(root, pattern, storage=storage))
         path = root
     start = "" if os.path.isabs(os.path.expanduser(corpus)) else f"; relative paths start from {workdir or os.getcwd()}"
     return Corpus(root=path, problems=[Problem(f"corpus {corpus}", f"{path} does not exist", f"check the path{start}")])
@@ -102,52 +106,3 @@ def _look(folder: str, name: str) -> PlannedInput | BadRecord:
     finally:
         os.close(descriptor)
     return PlannedInput(path=name, size_bytes=status.st_size, mtime_ns=status.st_mtime_ns)
-
-
-def _walk_matching(root: str, pattern: tuple[str, ...], skip: frozenset[str] = frozenset()) -> Iterator[str | Problem]:
-    depth = None if "**" in pattern else len(pattern)
-    for item in _walk(root, skip, depth):
-        if isinstance(item, Problem) or _matches(tuple(item.split("/")), pattern):
-            yield item
-
-
-def _matches(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    if not pattern:
-        return not parts
-    if pattern[0] == "**":
-        if len(pattern) == 1:
-            return bool(parts)
-        return any(_matches(parts[place:], pattern[1:]) for place in range(len(parts)))
-    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
-
-
-def _walk(root: str, skip: frozenset[str], depth: int | None) -> Iterator[str | Problem]:
-    """Names of files below `root`, relative to it. A folder reached twice, as through a loop of links, is entered once.
-
-    Links that lead nowhere count as files, so that they are reported; sockets, pipes and devices are passed over.
-    """
-    entered = set[tuple[int, int]]()
-    waiting = [""]
-    while waiting:
-        folder = waiting.pop()
-        path = os.path.join(root, folder)
-        try:
-            status = os.stat(path)
-            if (status.st_dev, status.st_ino) in entered:
-                continue
-            entered.add((status.st_dev, status.st_ino))
-            entries = sorted(os.scandir(path), key=lambda entry: entry.name)
-        except OSError as error:
-            yield Problem(
-                path, f"cannot list this folder: {error.strerror or error}", "make it readable, or move it out"
-            )
-            continue
-        below = []
-        for entry in entries:
-            name = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.is_dir():
-                if entry.name not in skip and (depth is None or name.count("/") + 1 < depth):
-                    below.append(name)
-            elif entry.is_file() or (entry.is_symlink() and not os.path.exists(entry.path)):
-                yield name
-        waiting.extend(reversed(below))

@@ -4,16 +4,17 @@ The plan depends on the sizes and order of the inputs, the options and `target_s
 will work on it. Without numpy, so that planning starts fast.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from components.contracts.dataset import OverLong, PackingCounts, PackingOptions, PlannedInput, PlannedShard
+from components.contracts.dataset import OverLong, PackingOptions, PlannedInput, PlannedShard
 from components.errors import Problem
 
 DTYPE_BYTES = {"uint16": 2, "int32": 4}
 MAX_SHARD_BYTES = 256 << 20
 """Of packed tokens: a shard is built in memory, and stays one upload."""
 _BYTE_VALUES = 256
+_COUNTED_AS = {"split": "num_split", "truncate": "num_truncated", "drop": "num_dropped"}
 
 
 def check_options(options: PackingOptions, *, target_shard_bytes: int) -> list[Problem]:
@@ -103,7 +104,8 @@ class Extract:
     end: int
     ends_document: bool
     """Whether an end-of-document id follows."""
-    counts: PackingCounts
+    counts: Mapping[str, int]
+    """What this adds to the fields of PackingCounts, zeros left out; plain numbers, for there may be millions."""
 
 
 def extracts(inputs: Sequence[PlannedInput], shard: PlannedShard, options: PackingOptions) -> Iterator[Extract]:
@@ -115,14 +117,10 @@ def extracts(inputs: Sequence[PlannedInput], shard: PlannedShard, options: Packi
         kept = tokens_kept(tokens, sequence_length=length, over_long=over_long)
         is_first, is_long = shard.start_byte == 0, tokens > length
         end = min(size, kept) if shard.end_byte is None else shard.end_byte
-        yield Extract(
-            planned=planned, start=shard.start_byte, end=end,
-            ends_document=0 < tokens == kept and shard.end_byte is None,
-            counts=PackingCounts(
-                num_inputs=int(is_first), num_empty=int(size == 0),
-                num_split=int(is_first and is_long and over_long == "split"),
-                num_truncated=int(is_long and over_long == "truncate"),
-                num_dropped=int(is_long and over_long == "drop"),
-                input_bytes=end - shard.start_byte,
-            ),
-        )  # fmt: skip
+        counts = {"num_inputs": int(is_first), "input_bytes": end - shard.start_byte}
+        if not size:
+            counts["num_empty"] = 1
+        elif is_first and is_long and over_long in _COUNTED_AS:
+            counts[_COUNTED_AS[over_long]] = 1
+        ends = 0 < tokens == kept and shard.end_byte is None
+        yield Extract(planned, shard.start_byte, end, ends_document=ends, counts=counts)

@@ -1,9 +1,8 @@
 """Decide which inputs become which shards, and refuse a corpus that cannot be packed: every fault at once."""
 
-import os
 from collections.abc import Sequence
 
-from components.contracts.dataset import PlannedInput, ShardPlan
+from components.contracts.dataset import PlannedInput, ShardPlan, plan_id_of
 from components.contracts.layout import plan_key
 from components.contracts.units import format_size
 from components.dataset.corpus import Corpus, list_corpus, root_folder
@@ -15,14 +14,15 @@ from components.shard.spec import ShardSpec
 from components.storage.base import AlreadyExists, ObjectStore
 
 
-def make_plan(store: ObjectStore, spec: ShardSpec, *, workdir: str, log: Log) -> ShardPlan:
-    """List the corpus, plan its shards, store the plan. The same plan may be there already.
+def make_plan(store: ObjectStore, spec: ShardSpec, *, workdir: str, log: Log) -> tuple[str, ShardPlan]:
+    """List the corpus, plan its shards, store the plan; return its id and itself. The same plan may be there already.
 
     Raises BadInput with every fault of the options and the corpus.
     """
-    corpus = list_corpus(spec.corpus, workdir=workdir)
+    storage_folder = store.local_path("data")
+    corpus = list_corpus(spec.corpus, workdir=workdir, storage=storage_folder and storage_folder.parent)
     problems = check_options(spec.options, target_shard_bytes=spec.target_shard_bytes)
-    problems += corpus.problems + _faults(corpus, spec, store)
+    problems += corpus.problems + _faults(corpus, spec)
     if problems:
         raise BadInput("CorpusRefused", f"corpus {spec.corpus} cannot be packed", problems=problems)
     plan = ShardPlan(
@@ -30,28 +30,24 @@ def make_plan(store: ObjectStore, spec: ShardSpec, *, workdir: str, log: Log) ->
         shards=tuple(plan_shards(corpus.inputs, spec.options, target_shard_bytes=spec.target_shard_bytes)),
         options=spec.options, max_bad_records=spec.max_bad_records, bad_records=tuple(corpus.unreadable),
     )  # fmt: skip
+    data = plan.to_bytes()
+    plan_id = plan_id_of(data)
     try:
-        store.create(plan_key(plan.plan_id()), plan.to_bytes())
+        store.create(plan_key(plan_id), data)
         found = "written"
     except AlreadyExists:
         found = "found"  # its name is its digest: the same plan, made before
     log.info(
-        f"plan {plan.plan_id()} {found}: {len(plan.inputs)} files, {_size(plan.inputs)}, {len(plan.shards)} shards",
+        f"plan {plan_id} {found}: {len(plan.inputs)} files, {_size(plan.inputs)}, {len(plan.shards)} shards",
         num_inputs=len(plan.inputs), num_bad_records=len(plan.bad_records), root=root_folder(plan.root),
     )  # fmt: skip
-    return plan
+    return plan_id, plan
 
 
-def _faults(corpus: Corpus, spec: ShardSpec, store: ObjectStore) -> list[Problem]:
+def _faults(corpus: Corpus, spec: ShardSpec) -> list[Problem]:
     if corpus.problems and not corpus.inputs:
         return []  # missing altogether: nothing else can be said about it
     problems = list[Problem]()
-    storage_folder = store.local_path("data")
-    if storage_folder is not None and _lies_in(str(storage_folder), root_folder(corpus.root)):
-        problems.append(
-            Problem("storage", f"{storage_folder} lies inside the corpus, which would grow with every run",
-                    "put storage outside the corpus, or name a folder or glob that leaves it out")
-        )  # fmt: skip
     num_bad, budget = len(corpus.unreadable), spec.max_bad_records
     if num_bad > budget:
         problems += _named([Problem(f"{item.path}", f"cannot be read: {item.reason}") for item in corpus.unreadable])
@@ -82,7 +78,7 @@ def _named(problems: Sequence[Problem]) -> list[Problem]:
 
 def _has_tokens(inputs: Sequence[PlannedInput], spec: ShardSpec) -> bool:
     shards = plan_shards(inputs, spec.options, target_shard_bytes=spec.target_shard_bytes)
-    return any(extract.counts.input_bytes for shard in shards for extract in extracts(inputs, shard, spec.options))
+    return any(extract.counts["input_bytes"] for shard in shards for extract in extracts(inputs, shard, spec.options))
 
 
 def _why_empty(corpus: Corpus) -> tuple[str, str]:
@@ -96,8 +92,3 @@ def _why_empty(corpus: Corpus) -> tuple[str, str]:
 
 def _size(inputs: Sequence[PlannedInput]) -> str:
     return format_size(sum(planned.size_bytes for planned in inputs))
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    path, folder = os.path.realpath(path), os.path.realpath(folder)
-    return os.path.commonpath([path, folder]) == folder

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from components.contracts.dataset import BadRecord, ShardPlan
+from components.contracts.dataset import BadRecord, ShardPlan, plan_id_of
 from components.contracts.layout import plan_folder, plan_key
 from components.errors import BadInput, Problem
 from components.storage.base import ObjectNotFound, ObjectStore
@@ -17,14 +17,14 @@ def read_plan(store: ObjectStore, plan_id: str) -> ShardPlan:
         raise BadInput("MissingInput", "no plan_id was given", "pass --input plan_id=<output of shard plan>")
     key = plan_key(plan_id)
     try:
-        plan = ShardPlan.from_bytes(store.read(key), where=store.uri_of(key))
+        data = store.read(key)
     except ObjectNotFound as error:
         raise BadInput("PlanMissing", f"{store.uri_of(key)} does not exist", "run shard plan first") from error
-    if plan.plan_id() != plan_id:
+    if plan_id_of(data) != plan_id:
         raise BadInput(
-            "PlanDamaged", f"{store.uri_of(key)} holds plan {plan.plan_id()}", "delete it and run shard plan again"
+            "PlanDamaged", f"{store.uri_of(key)} is not plan {plan_id}", "delete it and run shard plan again"
         )
-    return plan
+    return ShardPlan.from_bytes(data, where=store.uri_of(key))
 
 
 def check_budget(

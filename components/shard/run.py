@@ -11,8 +11,8 @@ from components.storage.base import open_store
 
 
 def _plan(context: StageContext, spec: ShardSpec) -> Mapping[str, str]:
-    plan = make_plan(open_store(context.storage), spec, workdir=context.workdir, log=context.log)
-    return {"plan_id": plan.plan_id(), "num_shards": str(len(plan.shards))}
+    plan_id, plan = make_plan(open_store(context.storage), spec, workdir=context.workdir, log=context.log)
+    return {"plan_id": plan_id, "num_shards": str(len(plan.shards))}
 
 
 def _task(context: StageContext, spec: ShardSpec) -> Mapping[str, str]:

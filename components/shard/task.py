@@ -91,12 +91,13 @@ def _pack(store: ObjectStore, plan: ShardPlan, plan_id: str, shard_index: int, *
         digest = hashlib.sha256(data).hexdigest()
         publish(store, key, data, sha256=digest)
         files.append(StoredFile(path=key.rpartition("/")[2], size_bytes=len(data), sha256=digest))
+    counts = PackingCounts(**reading.counts)
     record = PackedShard(
-        plan_id=plan_id, counts=reading.counts, bad_records=tuple(reading.bad_records),
+        plan_id=plan_id, counts=counts, bad_records=tuple(reading.bad_records),
         shard=Shard(
             index=shard_index, files=tuple(files), num_sequences=num_sequences, num_tokens=packed.num_tokens,
             num_padding=packed.num_padding,
-            num_documents=reading.counts.num_inputs - reading.counts.num_empty - reading.counts.num_dropped,
+            num_documents=counts.num_inputs - counts.num_empty - counts.num_dropped,
         ),
     )  # fmt: skip
     data = record.to_bytes()

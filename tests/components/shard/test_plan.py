@@ -1,0 +1,128 @@
+"""Planning refuses what cannot be packed, every fault at once, and plans the rest the same way every time."""
+
+from pathlib import Path
+
+import pytest
+
+from components.contracts.dataset import BadRecord
+from components.errors import BadInput
+from components.shard.plan_file import read_plan
+from components.storage.local import LocalStore
+from tests.components.shard.building import a_corpus, a_spec, plan
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path / "storage")
+
+
+def refused(store: LocalStore, corpus: object, **changed: object) -> BadInput:
+    with pytest.raises(BadInput) as caught:
+        plan(store, a_spec(corpus, **changed))
+    assert caught.value.reason == "CorpusRefused"
+    assert list(store.list("data")) == []
+    return caught.value
+
+
+def test_the_same_corpus_gives_the_same_plan_and_writes_it_once(store: LocalStore, tmp_path: Path) -> None:
+    corpus = a_corpus(tmp_path / "corpus")
+
+    first = plan(store, a_spec(corpus, num_tasks=1))
+    second = plan(store, a_spec(corpus, num_tasks=5))
+
+    assert first == second
+    assert [info.key for info in store.list("data")] == [f"data/plans/{first}/plan.json"]
+
+
+def test_a_changed_corpus_or_option_gives_another_plan(store: LocalStore, tmp_path: Path) -> None:
+    corpus = a_corpus(tmp_path / "corpus")
+    plans = {plan(store, a_spec(corpus)), plan(store, a_spec(corpus, over_long="truncate"))}
+
+    (corpus / "00").write_bytes(b"x")
+    plans.add(plan(store, a_spec(corpus)))
+
+    assert len(plans) == 3
+
+
+def test_empty_files_are_kept_in_the_plan(store: LocalStore, tmp_path: Path) -> None:
+    plan_id = plan(store, a_spec(a_corpus(tmp_path / "corpus", num_files=3)))
+
+    assert [planned.size_bytes for planned in read_plan(store, plan_id).inputs] == [0, 37, 74]
+
+
+def test_a_missing_corpus_and_impossible_options_are_told_together(store: LocalStore, tmp_path: Path) -> None:
+    error = refused(store, tmp_path / "nowhere", sequence_length=1, target_shard_bytes=10**9)
+
+    assert [problem.where for problem in error.problems] == [
+        "sequence_length", "target_shard_bytes", f"corpus {tmp_path}/nowhere",
+    ]  # fmt: skip
+
+
+def test_a_corpus_without_files_is_refused(store: LocalStore, tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+
+    assert "no file found in" in str(refused(store, tmp_path / "corpus"))
+    assert "no file found in" in str(refused(store, tmp_path / "corpus" / "*.txt"))
+
+
+def test_a_corpus_of_empty_files_is_refused(store: LocalStore, tmp_path: Path) -> None:
+    assert "all 1 files found" in str(refused(store, a_corpus(tmp_path / "corpus", num_files=1)))
+
+
+def test_a_corpus_that_is_dropped_altogether_is_refused(store: LocalStore, tmp_path: Path) -> None:
+    assert "leaves no document" in str(refused(store, a_corpus(tmp_path / "corpus"), over_long="drop"))
+
+
+def test_unreadable_files_are_named_up_to_twenty(store: LocalStore, tmp_path: Path) -> None:
+    corpus = a_corpus(tmp_path / "corpus")
+    for place in range(25):
+        (corpus / f"lost-{place:02d}").symlink_to("/nowhere")
+
+    error = refused(store, corpus, max_bad_records=3)
+
+    assert str(error.problems[0]) == "lost-00: cannot be read: No such file or directory"
+    assert str(error.problems[20]) == "…: and 5 more"
+    assert str(error.problems[21]).startswith("bad_records.max: 25 files cannot be read and 3 may be left out")
+    assert len(error.problems) == 22
+
+
+def test_unreadable_files_within_the_budget_are_recorded_in_the_plan(store: LocalStore, tmp_path: Path) -> None:
+    corpus = a_corpus(tmp_path / "corpus")
+    (corpus / "lost").symlink_to("/nowhere")
+
+    plan_id = plan(store, a_spec(corpus, max_bad_records=1))
+
+    assert read_plan(store, plan_id).bad_records == (BadRecord(path="lost", reason="No such file or directory"),)
+
+
+def test_over_long_error_names_the_documents(store: LocalStore, tmp_path: Path) -> None:
+    error = refused(store, a_corpus(tmp_path / "corpus", num_files=4), over_long="error", sequence_length=64)
+
+    assert [str(problem) for problem in error.problems] == [
+        "02: 74 bytes are more than one sequence",
+        "03: 111 bytes are more than one sequence",
+        "over_long: is error; 2 documents exceed sequence_length 64; "
+        "use split, truncate or drop, or a longer sequence_length",
+    ]
+
+
+def test_storage_inside_the_corpus_is_refused(tmp_path: Path) -> None:
+    corpus = a_corpus(tmp_path / "corpus")
+    inside = LocalStore(corpus / "argosy")
+    inside.replace("runs/r/record", b"")
+
+    with pytest.raises(BadInput, match="is the storage itself, inside the corpus"):
+        plan(inside, a_spec(corpus))
+
+
+def test_an_edited_plan_is_noticed(store: LocalStore, tmp_path: Path) -> None:
+    plan_id = plan(store, a_spec(a_corpus(tmp_path / "corpus")))
+    path = store.root / "data" / "plans" / plan_id / "plan.json"
+    path.write_bytes(path.read_bytes().replace(b'"size_bytes":37', b'"size_bytes":38'))
+
+    with pytest.raises(BadInput, match="PlanDamaged"):
+        read_plan(store, plan_id)
+    with pytest.raises(BadInput, match="run shard plan first"):
+        read_plan(store, "p-0000000000000000")
+    with pytest.raises(BadInput, match="no plan_id was given"):
+        read_plan(store, "")
