@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from components.launch.process_backend import AGENT_COMMAND
+from components.contracts.gang import GangLimits
 from components.ledger.ledger import Ledger
 from tests.components.launch.stage import LIMITS, Place, a_spec, plan, wait_until
 
@@ -172,9 +172,5 @@ def test_outside_the_local_engine_auto_finds_no_backend(place: Place) -> None:
     assert stage.last_words.startswith("NoBackend: ")
 
 
-def test_agents_run_in_this_interpreter() -> None:
-    assert AGENT_COMMAND == (sys.executable, "-m", "components.agent")
-
-
-def _limits(**changes: float):  # type: ignore[no-untyped-def]
+def _limits(**changes: float) -> GangLimits:
     return LIMITS.model_copy(update=changes)

@@ -1,0 +1,11 @@
+"""`python -m components.finish`: the exit handler."""
+
+import sys
+
+from components.finish.run import finish
+from components.finish.spec import FinishSpec
+from components.runtime.stage import stage_main
+from components.storage.base import open_store
+
+if __name__ == "__main__":
+    stage_main("finish", FinishSpec, finish, open_store=open_store, argv=sys.argv[1:])
