@@ -60,10 +60,8 @@ class ShardPlan(Document):
 
     kind: Literal["shard-plan"] = "shard-plan"
     version: Literal[1] = 1
-    corpus: str
-    """As described, for people."""
     root: str
-    """Folder that the inputs' paths start from, or python:stdlib."""
+    """Absolute folder that the inputs' paths start from, or python:stdlib. How the corpus was spelled is left out."""
     packing: Literal[1] = 1
     """Which packing rules; raised when the same plan would give other bytes, so that old shards are not mixed in."""
     inputs: tuple[PlannedInput, ...]

@@ -26,7 +26,7 @@ def make_plan(store: ObjectStore, spec: ShardSpec, *, workdir: str, log: Log) ->
     if problems:
         raise BadInput("CorpusRefused", f"corpus {spec.corpus} cannot be packed", problems=problems)
     plan = ShardPlan(
-        corpus=spec.corpus, root=corpus.root, inputs=tuple(corpus.inputs),
+        root=corpus.root, inputs=tuple(corpus.inputs),
         shards=tuple(plan_shards(corpus.inputs, spec.options, target_shard_bytes=spec.target_shard_bytes)),
         options=spec.options, max_bad_records=spec.max_bad_records, bad_records=tuple(corpus.unreadable),
     )  # fmt: skip

@@ -36,7 +36,7 @@ def check_budget(
     problems = [Problem(record.path, f"cannot be read: {record.reason}") for record in bad_records[:NAMED]]
     raise BadInput(
         "TooManyBadRecords",
-        f"more inputs of corpus {plan.corpus} cannot be read than bad_records.max = {plan.max_bad_records} allows",
+        f"more inputs of corpus {plan.root} cannot be read than bad_records.max = {plan.max_bad_records} allows",
         f"raise bad_records.max, or make them readable, delete {store.uri_of(plan_folder(plan_id))} and run again",
         problems=problems,
     )

@@ -75,7 +75,7 @@ def _pack(store: ObjectStore, plan: ShardPlan, plan_id: str, shard_index: int, *
     reading = read_extracts(root_folder(plan.root), extracts(plan.inputs, plan.shards[shard_index], options))
     if reading.changed:
         raise BadInput(
-            "InputChanged", f"{len(reading.changed)} inputs of corpus {plan.corpus} changed since the plan was made",
+            "InputChanged", f"{len(reading.changed)} inputs below {plan.root} changed since the plan was made",
             "leave the corpus alone while it is sharded, and start a new run", problems=reading.changed[:NAMED],
         )  # fmt: skip
     check_budget(store, plan, plan_id, reading.bad_records, budget)
@@ -134,6 +134,6 @@ def _report(log: Log, receipt: ShardReceipt, seconds: float) -> None:
     megabytes = receipt.counts.input_bytes / 1e6
     log.info(
         f"task {receipt.task_index} of {receipt.num_tasks}: {len(receipt.shards)} shards, {megabytes:.1f} MB"
-        + (f" at {megabytes / seconds:.0f} MB/s" if seconds > 0 and receipt.shards else ""),
+        + (f" at {megabytes / seconds:.0f} MB/s" if megabytes >= 1 and seconds > 0 else ""),
         num_bad_records=len(receipt.bad_records),
     )

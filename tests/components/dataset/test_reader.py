@@ -131,7 +131,7 @@ def test_targets_are_shifted_by_one_and_padding_is_ignored() -> None:
 
     assert inputs.tolist() == [[7, 8, 256], [7, 256, 256]]
     assert targets.tolist() == [[8, 256, 9], [256, -100, -100]]
-    assert (inputs.dtype, targets.dtype) == (np.int64, np.int64)
+    assert inputs.dtype == targets.dtype == np.dtype(np.int64)
 
 
 def test_a_pickled_data_set_carries_its_path_and_not_its_content(data: PackedDataset) -> None:

@@ -23,9 +23,9 @@ def a_corpus(folder: Path, *, num_files: int = 12) -> Path:
 
 
 def a_spec(corpus: object, **changed: Any) -> ShardSpec:
-    options = {"sequence_length": 16, "over_long": "split"}
+    options: dict[str, Any] = {"sequence_length": 16, "over_long": "split"}
     options |= {key: changed.pop(key) for key in list(changed) if key in PackingOptions.model_fields}
-    chosen = {"max_bad_records": 0, "num_tasks": 2, "target_shard_bytes": 500} | changed
+    chosen: dict[str, Any] = {"max_bad_records": 0, "num_tasks": 2, "target_shard_bytes": 500} | changed
     return ShardSpec(corpus=str(corpus), options=PackingOptions(**options), **chosen)
 
 

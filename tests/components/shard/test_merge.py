@@ -95,7 +95,11 @@ def edited(key: str, **changes: Any) -> Callable[[LocalStore], None]:
 
 
 def deleted(key: str) -> Callable[[LocalStore], None]:
-    return lambda store: [store.delete(info.key) for info in list(store.list("data")) if info.key.endswith(key)][0]
+    def delete(store: LocalStore) -> None:
+        (name,) = (info.key for info in store.list("data") if info.key.endswith(key))
+        store.delete(name)
+
+    return delete
 
 
 def foreign_file(store: LocalStore) -> None:
