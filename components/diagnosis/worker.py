@@ -124,7 +124,7 @@ def explain_worker(failure: Failure) -> WorkerCause:
         actor = Actor.MACHINE if failure.signal == "SIGBUS" else Actor.PROGRAM
         return WorkerCause(reason, f"{who} was {says}" if says.startswith("killed") else f"{who} {says}", actor, action)
     exception = next((line for line in reversed(failure.last_lines) if _EXCEPTION.match(line)), None)
-    action = "correct the program; its last lines are below" if failure.last_lines else "look at the program's log"
+    action = "correct the program" if failure.last_lines else "look at the program's log"
     return WorkerCause(
         "WorkerFailed", f"{who} {ending}" + (f": {_short(exception)}" if exception else ""), Actor.PROGRAM, action
     )

@@ -10,12 +10,18 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
+import click
+
 from components.contracts.run_view import RunView
-from components.errors import Interrupted
-from pipelines.cli.present import changes, is_worth_telling, progress
+from components.diagnosis.diagnose import diagnose
+from components.errors import ExitCode, Interrupted
+from pipelines.cli.options import print_json
+from pipelines.cli.present import changes, is_worth_telling, last_words, progress, repeat_command, view_json
 
 if TYPE_CHECKING:
     from types import FrameType
+
+    from pipelines.cli.local_run import LocalRun
 
 _LOOK_SECONDS = 0.5
 _START_SECONDS = 10.0
@@ -100,6 +106,27 @@ def follow(run: FollowedRun, show: Show, *, start: Callable[[], object] | None =
             return _look_until_over(run, show, wait_for_signal)
         finally:
             show.close()
+
+
+def follow_to_end(run: "LocalRun", output: str, *, start: Callable[[], object]) -> int:
+    """Follow a run that `start` starts, say how it ended, and return its exit code."""
+    view = follow(run, choose_show(output=output), start=start)
+    diagnosis = diagnose(view, now())
+    if output == "json":
+        print_json(view_json(view, diagnosis))
+    else:
+        click.echo("\n".join(last_words(view, diagnosis, repeat_command(run.info.argv))))
+    return view.exit_code if view.exit_code is not None else int(ExitCode.INTERRUPTED)
+
+
+def detached(run: "LocalRun", output: str, *, start: Callable[[], object]) -> int:
+    """Start a run and leave it alone."""
+    start()
+    if output == "json":
+        print_json({"run": run.name, "target": "local", "storage": run.info.storage})
+    else:
+        click.echo(f"{run.name} runs by itself; `status {run.name}` shows how far it is, `stop {run.name}` stops it")
+    return 0
 
 
 def _look_until_over(run: FollowedRun, show: Show, wait_for_signal: Callable[[float], list[int]]) -> RunView:

@@ -1,10 +1,12 @@
 """Turns a `RunView` into lines of text: the table of stages, what changed since last time, the last words (pure)."""
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from components.contracts.clock import parse_utc
 from components.contracts.lifecycle import RunState
@@ -99,10 +101,14 @@ def last_words(view: RunView, diagnosis: Diagnosis, repeat: str | None) -> list[
         lines = [f"{view.run} succeeded: {diagnosis.cause}"]
     else:
         lines = [headline(diagnosis), f"{view.run} {view.state.value.lower()}, exit code {view.exit_code}"]
-    lines += [f"  {line}" for line in table(list(facts(view)))]
+        lines += [f"  | {plain_line(item.value)}" for item in diagnosis.evidence if item.field == "last lines"]
+    known = list(facts(view))
+    width = max(len(name) for name, _ in [*known, ("resume", "")])
+    lines += [f"  {name:<{width}}  {text}" for name, text in known]
     again = f"{COMMAND} resume {view.run}" if view.state is not RunState.SUCCEEDED else repeat
     if again:
-        lines.append(f"  {'repeat' if view.state is RunState.SUCCEEDED else 'resume'}: {again}")
+        name = "repeat" if view.state is RunState.SUCCEEDED else "resume"
+        lines.append(f"  {name:<{width}}  {in_this_shell(again)}")
     return [line.rstrip() for line in lines]
 
 
@@ -115,6 +121,19 @@ def in_this_shell(text: str) -> str:
     """`text` with our commands spelled the way this process was called."""
     program = sys.argv[0]
     return text.replace(COMMAND, f"python {program}") if Path(program).name == Path(COMMAND).name else text
+
+
+def repeat_command(argv: Sequence[str]) -> str:
+    """The command line that was given, to give it again."""
+    return f"{COMMAND} {shlex.join(argv[1:])}"
+
+
+def view_json(view: RunView, diagnosis: Diagnosis) -> dict[str, Any]:
+    """What `-o json` prints of a run. The loss curve is left to report.json."""
+    value = view.as_json()
+    for gang in value.get("gangs", ()):
+        gang.pop("steps", None)
+    return {**value, "diagnosis": diagnosis.as_json()}
 
 
 def why_lines(diagnosis: Diagnosis) -> list[str]:

@@ -1,0 +1,155 @@
+"""Runs of the local engine as the command line sees them: found by name, looked at, stopped."""
+
+import difflib
+import getpass
+import re
+import socket
+from dataclasses import dataclass
+from functools import cached_property
+
+from components.contracts.records import RunRecord
+from components.contracts.run_view import EngineNode, EngineView, RunView, StopRequest
+from components.errors import BadInput
+from components.report.fold import RunDocuments, fold_run_view
+from components.report.logs import LogFile
+from components.report.run_view import read_run_view
+from components.storage.base import ObjectStore, open_store
+from infra.local import client
+from infra.local.names import EXIT_NODE
+from infra.local.run_dir import RunDir, RunInfo
+from infra.local.run_dir import StopRequest as StopAsked
+from infra.local.state import LocalRunState, NodeState
+
+_ITEM = re.compile(r"^(?P<task>.+)\(\d+:(?P<item>.*)\)$")
+
+
+@dataclass(frozen=True)
+class LocalRun:
+    """One run of this machine."""
+
+    folder: RunDir
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @cached_property
+    def info(self) -> RunInfo:
+        """What was submitted."""
+        return self.folder.info()
+
+    @cached_property
+    def record(self) -> RunRecord:
+        info = self.info
+        return RunRecord(
+            run=self.name, experiment=info.experiment, model_version=info.model_version, target=info.target,
+            workflow=self.name, created_at=info.created_at, description=info.description,
+        )  # fmt: skip
+
+    @cached_property
+    def store(self) -> ObjectStore:
+        return open_store(self.info.storage)
+
+    @cached_property
+    def _tasks(self) -> tuple[str, ...]:
+        manifest = self.folder.manifest()
+        templates = {template["name"]: template for template in manifest["spec"]["templates"]}
+        entry = templates[manifest["spec"]["entrypoint"]]
+        return tuple(task["name"] for task in entry.get("dag", {}).get("tasks", ()))
+
+    def engine_alive(self) -> bool:
+        return self.folder.engine_alive()
+
+    def engine_view(self) -> EngineView:
+        """The engine's account, tasks in the order of the manifest, also those that have not begun."""
+        is_alive = self.engine_alive()  # before the events: an engine that ends in between has written its last one
+        return engine_view(self.folder.state(), is_alive=is_alive, tasks=self._tasks, asked=self.folder.stop_request())
+
+    def view(self) -> RunView:
+        """Everything known about the run now."""
+        return read_run_view(self.store, self.name, self.engine_view(), record=self.record)
+
+    def brief(self) -> RunView:
+        """The engine's account alone: enough for a list, and reads no storage."""
+        documents = RunDocuments(
+            run=self.name, record=self.record, storage=self.info.storage, engine=self.engine_view()
+        )
+        return fold_run_view(documents)
+
+    def stop(self, *, force: bool) -> None:
+        client.request_stop(self.folder, by=who(), force=force)
+
+    def log_files(self) -> list[LogFile]:
+        """Every attempt's output, oldest first."""
+        return [
+            LogFile(task_of(node), self.folder.path / attempt.log_path)
+            for node in self.folder.state().nodes.values()
+            for attempt in node.attempts
+        ]
+
+
+def find_run(name: str | None) -> LocalRun:
+    """The run of that name, or the latest one. Raises BadInput that suggests the nearest names."""
+    home = client.home()
+    runs = {folder.name: folder for folder in client.list_runs(home)}
+    if name is None:
+        if not runs:
+            raise BadInput("NoRuns", f"there are no runs in {home}", "start one with `submit`")
+        return max((LocalRun(folder) for folder in runs.values()), key=lambda run: run.info.created_at)
+    if name not in runs:
+        near = difflib.get_close_matches(name, runs, n=3, cutoff=0.5) or [run for run in runs if run.startswith(name)]
+        fix = f"did you mean {' or '.join(near)}?" if near else "`runs` lists them"
+        raise BadInput("NoSuchRun", f"there is no run {name} in {home}", fix)
+    return LocalRun(runs[name])
+
+
+def all_runs() -> list[LocalRun]:
+    """Newest first."""
+    runs = [LocalRun(folder) for folder in client.list_runs(client.home())]
+    return sorted(runs, key=lambda run: run.info.created_at, reverse=True)
+
+
+def who() -> str:
+    """Who asks: `user@host`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "somebody"
+    return f"{user}@{socket.gethostname()}"
+
+
+def task_of(node: NodeState) -> str:
+    """`shard-task(1:1)` -> `shard-task-1`, `onExit` -> `finish`: what the stage calls itself."""
+    match = _ITEM.match(node.name)
+    if match:
+        return f"{match['task']}-{match['item']}"
+    return "finish" if node.name == EXIT_NODE else node.name
+
+
+def engine_view(state: LocalRunState, *, is_alive: bool, tasks: tuple[str, ...], asked: StopAsked | None) -> EngineView:
+    """The engine's fold in the words of the run view. `asked` is the stop request that lies in the run's folder."""
+    # A request that came after the end stopped nothing.
+    acted = asked is not None and (not state.is_final or state.stopped_by is not None)
+    stop = StopRequest(by=asked.by, at=asked.at, force=asked.force) if asked and acted else None
+    nodes = [node for node in state.nodes.values() if node.kind != "TaskGroup" or not node.items]
+    order = {task: index for index, task in enumerate(tasks)}
+    begun = {node.task for node in nodes}
+    views = [(order.get(node.task, len(order)), _node_view(node)) for node in nodes]
+    views += [(order[task], EngineNode(task=task, phase="Pending")) for task in tasks if task not in begun]
+    views.sort(key=lambda item: item[0])
+    return EngineView(
+        phase="Error" if state.phase == "Skipped" or state.phase == "Omitted" else state.phase,
+        message=state.message, alive=is_alive, pid=state.engine.pid if state.engine else None,
+        started_at=state.started_at, ended_at=state.finished_at, exit_code=state.exit_code,
+        nodes=tuple(view for _, view in views), stop=stop,
+    )  # fmt: skip
+
+
+def _node_view(node: NodeState) -> EngineNode:
+    last = node.last
+    message = (last.last_words if last else "") or node.message
+    return EngineNode(
+        task=task_of(node), phase=node.phase, attempts=len(node.attempts), exit_code=node.exit_code, message=message,
+        started_at=node.started_at, attempt_started_at=last.started_at if last else None, ended_at=node.finished_at,
+        outputs=dict(node.outputs),
+    )  # fmt: skip

@@ -1,0 +1,114 @@
+"""`logs`: what a run's stages and ranks wrote, as lines for people or as JSON lines."""
+
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from components.contracts.clock import parse_utc
+from components.report.logs import LogFilter, LogLine, LogReader
+from components.report.text import plain, plain_line
+from pipelines.cli.local_run import LocalRun, find_run
+from pipelines.cli.options import output_option
+
+_LOOK_SECONDS = 0.5
+_SHOWN = frozenset(
+    ("at", "level", "message", "experiment", "workflow", "run", "task", "attempt", "node", "rank", "image", "traceback")
+)
+"""Fields with a place of their own in the line, or the same on every line of a run."""
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--stage", metavar="TASK", help="Only this task, for example launch; shard means all its tasks.")
+@click.option("--node", metavar="NODE", help="Only this node: its name or its node rank.")
+@click.option("--rank", type=click.IntRange(min=0), help="Only this rank.")
+@click.option("-f", "--follow", "follows", is_flag=True, help="Go on with new lines until the run is over.")
+@output_option
+def logs(run: str | None, stage: str | None, node: str | None, rank: int | None, follows: bool, output: str) -> None:
+    """Show what a run's stages and ranks wrote.
+
+    RUN is a run's name; without it, the latest run. Lines of all stages, nodes and ranks in the order of time; with
+    -o json as they were written, one JSON object a line.
+    """
+    found = find_run(run)
+    reader = LogReader(found.store, found.name, found.log_files, LogFilter(stage=stage, node=node, rank=rank))
+    if not follows:
+        _print(reader.new_lines(), output)
+        return
+    try:
+        _follow(found, reader, output)
+    except KeyboardInterrupt:
+        return
+
+
+def _follow(run: LocalRun, reader: LogReader, output: str) -> None:
+    while True:
+        is_over = not run.engine_alive()  # asked before reading, so that nothing written before the end is missed
+        _print(reader.new_lines(final=is_over), output)
+        if is_over:
+            return
+        time.sleep(_LOOK_SECONDS)
+
+
+def _print(lines: Iterable[LogLine], output: str) -> None:
+    write = sys.stdout.write
+    if output == "json":
+        import json
+
+        for line in lines:
+            write(json.dumps(_whole(line), ensure_ascii=False) + "\n")
+    else:
+        clock = _Clock()
+        for line in lines:
+            write(render(line, clock(line.at)) + "\n")
+    sys.stdout.flush()
+
+
+def render(line: LogLine, moment: str) -> str:
+    """`19:03:11.123 launch/rank 1  step 3 loss=2.5`; continuation lines are indented."""
+    where = line.task
+    if line.rank is not None:
+        where += f"/rank {line.rank}"
+    elif line.node_rank is not None:
+        where += f"/node {line.node_rank}"
+    level = "" if line.level == "info" else f"{line.level.upper()} "
+    message, *more = plain(line.message).split("\n")
+    extra = "".join(f" {name}={_value(value)}" for name, value in line.fields.items() if name not in _SHOWN)
+    text = f"{moment} {plain_line(where)}  {plain_line(level)}{' ' if level else ''}{message}{extra}"
+    more += plain(str(line.fields.get("traceback", ""))).splitlines()
+    return "\n    ".join([text.rstrip(), *more]) if more else text.rstrip()
+
+
+def _value(value: Any) -> str:
+    text = plain_line(str(value))
+    return f'"{text}"' if " " in text else text
+
+
+def _whole(line: LogLine) -> dict[str, Any]:
+    """The line as written, with what was known from its place only."""
+    known = {"at": line.at, "level": line.level, "message": line.message, "task": line.task}
+    if line.rank is not None:
+        known["rank"] = line.rank  # type: ignore[assignment]
+    if line.node_rank is not None:
+        known["node_rank"] = line.node_rank  # type: ignore[assignment]
+    return {**known, **line.fields}
+
+
+class _Clock:
+    """Local time of day; lines of one second share the work of conversion."""
+
+    def __init__(self) -> None:
+        self._second, self._text = "", ""
+
+    def __call__(self, at: str) -> str:
+        second, _, rest = at.partition(".")
+        if second != self._second:
+            try:
+                self._text = f"{parse_utc(at).astimezone():%H:%M:%S}"
+            except ValueError:
+                return plain_line(at) or "--:--:--.---"
+            self._second = second
+        return f"{self._text}.{rest[:3]}" if rest else self._text

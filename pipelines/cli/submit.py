@@ -1,0 +1,121 @@
+"""`submit`: start a run and follow it to its end."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from components.contracts.names import new_run_name
+from components.errors import BadInput
+from pipelines.cli.options import Described, described, description_options, output_option, print_json
+
+if TYPE_CHECKING:
+    from pipelines.config import TrainConfig
+
+TARGETS = ("local", "kubernetes", "argo-server")
+
+
+@click.command()
+@description_options
+@click.option(
+    "--target", metavar="PLACE", help="Where to run: local, this machine. By default $ARGOSY_TARGET, else local."
+)
+@click.option("--detach", is_flag=True, help="Return once the run has started; it goes on by itself.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and the manifest; write and start nothing.")
+@output_option
+def submit(
+    config: Path | None, recipe: str | None, overrides: tuple[str, ...], target: str | None, detach: bool,
+    dry_run: bool, output: str,
+) -> int:  # fmt: skip
+    """Start a run and follow it to its end.
+
+    The exit code is the run's. Ctrl-C stops the run gracefully (the ranks may write a checkpoint), a second one kills
+    it; `resume` continues it either way.
+    """
+    place = _target(target)
+    source = described(config=config, recipe=recipe, overrides=overrides)
+    from infra.local import client
+    from pipelines.config import default_storage
+    from pipelines.workflow import compile_manifest
+
+    storage = source.config.storage or default_storage(client.home())
+    manifest = compile_manifest(source.config, storage=storage)
+    if dry_run:
+        _print_plan(manifest, source, output)
+        return 0
+    _require_free(source.config, storage)
+    run = new_run_name(source.config.experiment)
+    folder = client.create_run(
+        home=client.home(), manifest=manifest, run=run, experiment=source.config.experiment,
+        model_version=source.config.model_version,
+        parameters={"storage": storage, "run": run, "workdir": str(source.workdir)},
+        description=source.config.as_json(), argv=sys.argv,
+    )  # fmt: skip
+    if output == "text":
+        click.echo(f"target {place}: run {run} of {source.origin}, storage {storage}")
+    from pipelines.cli.follow import detached, follow_to_end
+    from pipelines.cli.local_run import LocalRun
+
+    started = LocalRun(folder)
+    if detach:
+        return detached(started, output, start=lambda: client.start_engine(folder))
+    return follow_to_end(started, output, start=lambda: client.start_engine(folder))
+
+
+def _target(option: str | None) -> str:
+    """The place to run in. Raises BadInput for one this version cannot run in."""
+    place = option or os.environ.get("ARGOSY_TARGET") or "local"
+    where = "--target" if option else "ARGOSY_TARGET"
+    if place not in TARGETS:
+        raise BadInput("UnknownTarget", f"{where} is {place!r}", "use local")
+    if place != "local":
+        raise BadInput(
+            "TargetNotSupported", f"{where} is {place}, but this version runs on one machine only",
+            "use --target local, or give what `compile` prints to a cluster yourself",
+        )  # fmt: skip
+    for name in ("KUBECONFIG", "ARGO_SERVER"):
+        if os.environ.get(name):
+            click.echo(
+                f"{name} is set but not used: this version runs on this machine only; "
+                "`compile --out wf.yaml` writes the Workflow for a cluster",
+                err=True,
+            )
+    return place
+
+
+def _require_free(config: "TrainConfig", storage: str) -> None:
+    """Refuse early what the launch stage would refuse: a second run of the same experiment and model version."""
+    from components.ledger.ledger import Ledger, RunActive, is_gone
+    from components.storage.base import open_store
+    from pipelines.cli.local_run import all_runs
+
+    held = Ledger(open_store(storage), config.experiment, config.model_version).state().claim
+    if held is not None and not is_gone(held.owner):
+        raise RunActive(held, experiment=config.experiment, model_version=config.model_version)
+    # Before its launch stage a run holds no claim yet.
+    for run in all_runs():
+        info = run.info
+        names = (info.experiment, info.model_version, info.storage)
+        if names == (config.experiment, config.model_version, storage) and run.engine_alive():
+            raise BadInput(
+                "RunActive",
+                f"run {run.name} (engine {run.engine_view().pid} on this machine) has been running "
+                f"{config.experiment}/{config.model_version} since {info.created_at}",
+                f"wait for it, stop it with `stop {run.name}`, or choose another experiment or model_version",
+            )
+
+
+def _print_plan(manifest: dict[str, Any], source: Described, output: str) -> None:
+    from pipelines.cli.plan import plan_lines, plan_of
+    from pipelines.manifest_text import to_yaml
+
+    plan = plan_of(manifest, source.config)
+    if output == "json":
+        print_json({"target": "local", "workdir": str(source.workdir), "plan": plan, "manifest": manifest})
+        return
+    # The plan as comments: what is printed stays the manifest, and can be used as one.
+    lines = [f"Plan of {source.origin} on target local; nothing was written or started", *plan_lines(plan)]
+    click.echo("\n".join(f"# {line}".rstrip() for line in lines))
+    click.echo(to_yaml(manifest), nl=False)

@@ -1,0 +1,25 @@
+"""`why`: the cause of a run's state, the evidence for it, and what to do next."""
+
+import click
+
+from components.diagnosis.diagnose import diagnose
+from pipelines.cli.follow import now
+from pipelines.cli.local_run import find_run
+from pipelines.cli.options import output_option, print_json
+from pipelines.cli.present import why_lines
+
+
+@click.command()
+@click.argument("run", required=False)
+@output_option
+def why(run: str | None, output: str) -> None:
+    """Say why a run failed or stopped, on what evidence, and what to do.
+
+    RUN is a run's name; without it, the latest run. Answers for waiting and running ones, too.
+    """
+    view = find_run(run).view()
+    diagnosis = diagnose(view, now())
+    if output == "json":
+        print_json({"run": view.run, "state": view.state.value, "exit_code": view.exit_code, **diagnosis.as_json()})
+    else:
+        click.echo("\n".join(why_lines(diagnosis)))
