@@ -1,0 +1,185 @@
+"""What the command line does with runs on this machine: create, start, watch, stop, resume."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from components.contracts.canonical import canonical_bytes
+from components.contracts.clock import now_text
+from components.errors import BadInput, EnvironmentUnfit
+from infra.local.program import load_program
+from infra.local.run_dir import CHECKOUT, RunDir, RunInfo, StopRequest
+
+_TARGET = "local"
+
+
+def home(environ: Mapping[str, str] = os.environ) -> Path:
+    """`$ARGOSY_HOME`, by default `~/.local/state/argosy`."""
+    given = environ.get("ARGOSY_HOME", "")
+    return Path(given).expanduser().absolute() if given else Path.home() / ".local" / "state" / "argosy"
+
+
+def create_run(
+    *,
+    home: Path,
+    manifest: Mapping[str, Any],
+    run: str,
+    experiment: str,
+    model_version: str,
+    parameters: Mapping[str, str],
+    description: Mapping[str, Any],
+    argv: Sequence[str],
+) -> RunDir:
+    """The folder of a new run, complete or absent. Nothing starts yet.
+
+    `parameters` replace the manifest's own. Raises BadInput when the engine cannot honour the manifest or the run
+    exists, EnvironmentUnfit when the folder cannot be written.
+    """
+    final = _with_parameters(manifest, parameters)
+    load_program(final)
+    info = RunInfo(
+        run=run, experiment=experiment, model_version=model_version, target=_TARGET, created_at=now_text(),
+        argv=tuple(argv), storage=parameters.get("storage", ""), description=dict(description),
+    )  # fmt: skip
+    folder = home / "runs" / run
+    temporary = home / "runs" / f".new-{run}-{secrets.token_hex(4)}"
+    try:
+        temporary.mkdir(parents=True)
+        try:
+            _write(temporary / "manifest.json", canonical_bytes(final))
+            _write(temporary / "run.json", info.to_bytes())
+            os.rename(temporary, folder)  # fails when the run exists: its folder is never empty
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        _sync_folder(folder.parent)
+    except OSError as error:
+        if folder.is_dir():
+            raise BadInput("RunExists", f"{folder} exists already", "choose another run name") from error
+        raise EnvironmentUnfit(
+            "HomeNotWritable",
+            f"cannot write {folder}: {error.strerror}",
+            "set ARGOSY_HOME to a folder on a disk with space",
+        ) from error
+    return RunDir(folder)
+
+
+def start_engine(run_dir: RunDir, *, resume: bool = False) -> int:
+    """Start the run's engine as a process of its own session and return its pid once it holds the run.
+
+    Raises BadInput when another engine has the run, and whatever the engine could not do.
+    """
+    read_end, write_end = os.pipe()
+    command = [sys.executable, "-m", "infra.local", "--run-dir", str(run_dir.path), "--ready-fd", str(write_end)]
+    try:
+        with open(run_dir.engine_log_path, "ab") as log, open(os.devnull, "rb") as null:
+            engine = subprocess.Popen(
+                [*command, "--resume"] if resume else command,
+                stdin=null, stdout=log, stderr=log, cwd=run_dir.path, start_new_session=True, pass_fds=(write_end,),
+                env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+            )  # fmt: skip
+    except OSError as error:
+        os.close(read_end)
+        raise EnvironmentUnfit(
+            "EngineNotStarted", f"cannot start the engine of {run_dir.path}: {error.strerror}", "free space or memory"
+        ) from error
+    finally:
+        os.close(write_end)
+    with os.fdopen(read_end, "rb") as ready:
+        answer = ready.read()
+    if answer == b"ready":
+        engine.returncode = 0  # it is nobody's child to wait for: it goes on when we are gone
+        return engine.pid
+    code = engine.wait()
+    reason = answer.decode(errors="replace") or f"it exited with {code}; see {run_dir.engine_log_path}"
+    error_type = EnvironmentUnfit if code == EnvironmentUnfit.exit_code else BadInput
+    raise error_type("EngineNotStarted", f"the engine of {run_dir.name} did not start: {reason}", "")
+
+
+def request_stop(run_dir: RunDir, *, by: str, force: bool = False) -> None:
+    """Ask the engine to stop the run: gracefully, or with `force` at once and without the exit handler."""
+    request = StopRequest(by=by, at=now_text(), force=force)
+    temporary = run_dir.path / f".stop-{secrets.token_hex(4)}"
+    _write(temporary, request.to_bytes())
+    os.replace(temporary, run_dir.stop_path)
+
+
+def resume(run_dir: RunDir) -> int:
+    """Go on with a failed, stopped or engine-less run: what succeeded is kept, the rest runs. Returns the engine's pid.
+
+    Raises BadInput when the run succeeded or still has an engine.
+    """
+    state = run_dir.state()
+    if state.phase == "Succeeded":
+        raise BadInput("RunSucceeded", f"run {run_dir.name} succeeded at {state.finished_at}", "submit a new run")
+    return start_engine(run_dir, resume=True)
+
+
+def list_runs(home: Path) -> list[RunDir]:
+    """Every run, oldest first."""
+    return sorted(_runs(home), key=lambda run_dir: (_created_at(run_dir), run_dir.name))
+
+
+def open_run(home: Path, name: str) -> RunDir:
+    """The run called `name`. Raises BadInput, naming runs that exist, when there is none."""
+    run_dir = RunDir(home / "runs" / name)
+    if "/" not in name and name not in ("", ".", "..") and run_dir.manifest_path.is_file():
+        return run_dir
+    known = [other.name for other in list_runs(home)][-5:]
+    raise BadInput(
+        "UnknownRun",
+        f"there is no run {name!r} in {home / 'runs'}",
+        f"the latest are: {', '.join(known)}" if known else "submit one first",
+    )
+
+
+def _with_parameters(manifest: Mapping[str, Any], parameters: Mapping[str, str]) -> dict[str, Any]:
+    spec = dict(manifest.get("spec") or {})
+    arguments = dict(spec.get("arguments") or {})
+    declared = [dict(parameter) for parameter in arguments.get("parameters") or ()]
+    unknown = sorted(set(parameters) - {str(parameter.get("name")) for parameter in declared})
+    if unknown:
+        raise BadInput("UnknownParameter", f"the Workflow has no parameter {', '.join(unknown)}", "remove it")
+    for parameter in declared:
+        if parameter.get("name") in parameters:
+            parameter["value"] = parameters[parameter["name"]]
+    if declared:
+        spec["arguments"] = {**arguments, "parameters": declared}
+    return {**manifest, "spec": spec}
+
+
+def _runs(home: Path) -> Iterator[RunDir]:
+    try:
+        entries = list(os.scandir(home / "runs"))
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        run_dir = RunDir(Path(entry.path))
+        if not entry.name.startswith(".") and run_dir.manifest_path.is_file():
+            yield run_dir
+
+
+def _created_at(run_dir: RunDir) -> str:
+    try:
+        return run_dir.info().created_at
+    except BadInput:
+        return ""
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

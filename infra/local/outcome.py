@@ -1,0 +1,58 @@
+"""What the whole run came to: its phase, the words for it, the engine's exit code."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from components.errors import ExitCode
+from infra.local.events import Phase
+from infra.local.names import EXIT_NODE
+from infra.local.state import LocalRunState, NodeState
+
+LEAF_DEADLINE = "Pod was active on the node longer than the specified deadline"
+WORKFLOW_DEADLINE = "Step exceeded its deadline"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a run."""
+
+    phase: Phase
+    message: str
+    exit_code: int
+
+
+def outcome(run: LocalRunState, nodes: Mapping[str, NodeState]) -> Outcome:
+    """The outcome of a run whose entry DAG and exit handler are over.
+
+    A failing exit handler turns a success into its own failure; it changes nothing about a failure.
+    """
+    phase: Phase = run.main_phase or "Error"
+    exit_node = nodes.get(EXIT_NODE)
+    if phase in ("Succeeded", "Skipped", "Omitted"):
+        if exit_node is None or exit_node.phase not in ("Failed", "Error"):
+            return Outcome("Succeeded", "", int(ExitCode.OK))
+        return Outcome(exit_node.phase, f"{EXIT_NODE}: {exit_node.message}", _exit_code(exit_node))
+    if run.stopped_by is not None:
+        return Outcome(phase, f"Stopped with strategy '{stop_strategy(run)}'", int(ExitCode.STOPPED))
+    first = first_failed(node for node in nodes.values() if node.name != EXIT_NODE)
+    if first is None:
+        return Outcome(phase, run.main_message, int(ExitCode.STOPPED if run.deadline_passed else ExitCode.BUG))
+    code = int(ExitCode.STOPPED) if run.deadline_passed else _exit_code(first)
+    return Outcome(phase, f"{first.name}: {first.message}", code)
+
+
+def stop_strategy(run: LocalRunState) -> str:
+    """Argo's name for how the run is being stopped."""
+    return "Terminate" if run.stop_is_forced else "Stop"
+
+
+def first_failed(nodes: Iterable[NodeState]) -> NodeState | None:
+    """The leaf that failed first."""
+    failed = [node for node in nodes if node.phase in ("Failed", "Error") and node.kind != "TaskGroup"]
+    return min(failed, key=lambda node: node.finished_at or "", default=None)
+
+
+def _exit_code(node: NodeState) -> int:
+    if node.message in (LEAF_DEADLINE, WORKFLOW_DEADLINE):
+        return int(ExitCode.STOPPED)
+    return node.exit_code or int(ExitCode.BUG)

@@ -1,0 +1,85 @@
+"""What `{{…}}` stands for: outputs of earlier tasks, items, inputs, workflow parameters. Pure, Argo's passes in order.
+
+task      workflow.*, tasks.*  →  item
+template  workflow.*           →  inputs.*  →  retries
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from infra.local.program import Leaf, Program, Task
+from infra.local.state import NodeState
+from infra.local.substitution import substitute
+
+
+def workflow_variables(program: Program, *, run: str, status: str = "") -> dict[str, str]:
+    """`workflow.*`. `status` is the entry DAG's phase, for the exit handler only."""
+    variables = {"workflow.name": run, **({"workflow.status": status} if status else {})}
+    variables.update({f"workflow.parameters.{name}": value for name, value in program.parameters.items()})
+    # Parameters may use workflow.name, as the empty `run` does.
+    return {name: substitute(value, {"workflow.name": run}) for name, value in variables.items()}
+
+
+def task_arguments(
+    task: Task, nodes: Mapping[str, NodeState], workflow: Mapping[str, str], *, item: str | None = None
+) -> dict[str, str]:
+    """The arguments `task` hands to its template. Raises SubstitutionError when an earlier task left no such output."""
+    scope = {**workflow}
+    for name in task.ancestors:
+        scope.update(_outputs(nodes[name], nodes))
+    arguments = {name: value or "" for name, value in task.view.arguments.values().items()}
+    resolved = substitute(arguments, scope, strict=("tasks",))
+    return dict(resolved if item is None else substitute(resolved, {**scope, "item": item}))
+
+
+def container_command(
+    leaf: Leaf, arguments: Mapping[str, str], workflow: Mapping[str, str], *, attempt: int
+) -> tuple[list[str], str]:
+    """The command line of one attempt, and the name of its image."""
+    container = leaf.template.container
+    assert container is not None, "a leaf is a container"
+    value: Any = {
+        "argv": [*container.command, *container.args],
+        "image": container.image,
+        "inputs": {**leaf.template.inputs.values(), **arguments},
+    }
+    value = substitute(value, workflow)
+    value = substitute(value, {f"inputs.parameters.{name}": text for name, text in value["inputs"].items()})
+    value = substitute(value, {"retries": str(attempt)})
+    return value["argv"], value["image"]
+
+
+def _outputs(node: NodeState, nodes: Mapping[str, NodeState]) -> dict[str, str]:
+    prefix = f"tasks.{node.name}.outputs.parameters"
+    if node.kind == "TaskGroup":
+        return _aggregated(prefix, group_items(node, nodes))
+    return {f"{prefix}.{name}": value for name, value in node.outputs.items()}
+
+
+def group_items(group: NodeState, nodes: Mapping[str, NodeState]) -> list[NodeState]:
+    """The nodes of a sequence's items, in the sequence's order."""
+    return [node for node in nodes.values() if node.task == group.task and node.name != group.name]
+
+
+def _aggregated(prefix: str, items: list[NodeState]) -> dict[str, str]:
+    """Lists over the items that succeeded: of each output, and of all outputs together."""
+    produced = [node.outputs for node in items if node.phase == "Succeeded"]
+    scope = {prefix: _json([dict(outputs) for outputs in produced if outputs])}
+    for name in dict.fromkeys(name for outputs in produced for name in outputs):
+        values = [outputs[name] for outputs in produced if name in outputs]
+        scope[f"{prefix}.{name}"] = _json(_parsed(values))
+    return scope
+
+
+def _parsed(values: list[str]) -> list[Any]:
+    """The values themselves when each is a JSON list or object, as Argo does; else the texts."""
+    try:
+        parsed = [json.loads(value) for value in values]
+    except ValueError:
+        return list(values)
+    return parsed if all(isinstance(value, (list, dict)) for value in parsed) else list(values)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
