@@ -141,11 +141,16 @@ def _judge(ending: Ending, budget: Budget) -> Decision:
     if code is ExitCode.NODE_UNFIT:
         return _node_unfit(agent, ending, budget)
     state = ending.state if ending.state and ending.state.exit_code == code else None
+    reason = (state.reason if state else "") or _REASONS[code]
+    return Finish(code, reason, _seen(agent, code, state, budget), _FIXES_BY_REASON.get(reason, _FIXES[code]))
+
+
+def _seen(agent: AgentStatus, code: ExitCode, state: GangState | None, budget: Budget) -> str:
+    """The rank that failed first; for everything else agent 0's own words, which name it where there is one."""
     failure = first_failure(state)
-    seen = describe_failure(failure) if failure else (state.message if state else "") or f"the agent {agent.ending()}"
-    if code in (ExitCode.WORKER_FAILED, ExitCode.HANG, ExitCode.NODE_FAULT, ExitCode.NO_PROGRESS):
-        seen += f"; {budget}"
-    return Finish(code, (state.reason if state else "") or _REASONS[code], seen, _FIXES[code])
+    if failure is not None and code in (ExitCode.WORKER_FAILED, ExitCode.HANG, ExitCode.NODE_FAULT):
+        return f"{describe_failure(failure)}; {budget}"
+    return (state.message if state else "") or f"the agent {agent.ending()}"
 
 
 def _verdict(ending: Ending) -> tuple[AgentStatus, ExitCode] | None:
@@ -182,7 +187,7 @@ def _lost(reason: str, seen: str, ending: Ending, budget: Budget) -> Decision:
 
 def _node_unfit(agent: AgentStatus, ending: Ending, budget: Budget) -> Decision:
     message = ending.state.message if ending.state and ending.state.exit_code else ""
-    seen = f"node {agent.node_rank} is unfit" + (f": {message}" if message else f": its agent {agent.ending()}")
+    seen = message or f"node {agent.node_rank} is unfit: its agent {agent.ending()}"
     if not budget.replaces_nodes:
         fix = "all nodes are this machine: mend what the check names, or ask for less"
         return Finish(ExitCode.ENVIRONMENT_UNFIT, "NodeUnfit", seen, fix)
@@ -210,6 +215,13 @@ _REASONS = {
     ExitCode.NO_PROGRESS: "NoProgress",
     ExitCode.PREEMPTED: "Preempted",
     ExitCode.VERIFICATION_FAILED: "VerificationFailed",
+}
+
+_FIXES_BY_REASON = {
+    "StartFailed": "correct launch.command: a program on PATH or a path relative to launch.workdir",
+    "RunDeadline": "raise launch.limits.run",
+    "StartDeadline": "mend what is missing, or raise launch.limits.start",
+    "ChecksFailed": "mend what the checks name",
 }
 
 _FIXES = {

@@ -17,16 +17,14 @@ def first_failure(state: GangState | None) -> Failure | None:
 
 
 def describe_failure(failure: Failure) -> str:
-    """`rank 3 on node 1 exited with code 7 (last line: "CUDA error")`."""
-    where = [f"rank {failure.rank}"] if failure.rank is not None else []
-    if failure.node_rank is not None:
-        where.append(f"node {failure.node_rank}")
-    how = (
+    """`rank 3 on node 1 exited with code 7 (last line: "CUDA error")`; its own message where no process ended."""
+    ending = (
         f"was killed by {failure.signal}" if failure.signal
         else f"exited with code {failure.exit_code}" if failure.exit_code is not None
-        else failure.message
+        else ""
     )  # fmt: skip
-    text = f"{' on '.join(where)} {how}" if where else failure.message
+    where = "" if failure.node_rank is None else f" on node {failure.node_rank}"
+    text = f"rank {failure.rank}{where} {ending}" if ending and failure.rank is not None else failure.message
     line = next((line.strip() for line in reversed(failure.last_lines) if line.strip()), "")
     return text + (f' (last line: "{line[:_MAX_LINE]}")' if line else "")
 

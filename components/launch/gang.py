@@ -25,6 +25,9 @@ WIND_DOWN_SECONDS = 5.0
 LEAVE_SECONDS = 60.0
 """Added to `limits.stop` once an agent left with a verdict: its peers may still be committing and uploading logs."""
 
+START_SLACK_SECONDS = 3.0
+"""Added to `limits.start`: agent 0 keeps that limit too and knows best what was late, if it runs at all."""
+
 INTERRUPT_SECONDS = 20.0
 """A SIGTERM without intent is a machine in a hurry: the gang gets this long at most, and less if `limits.stop` is."""
 
@@ -103,7 +106,8 @@ def next_action(
     if _is_left_behind(seen, limits):
         return RemoveGang(StopCause.LEFT_BEHIND)
     if not has_started(seen.state):
-        return StopGang(StopCause.START_DEADLINE) if seen.since_creation >= limits.start_seconds else Wait()
+        is_late = seen.since_creation >= limits.start_seconds + START_SLACK_SECONDS
+        return StopGang(StopCause.START_DEADLINE) if is_late else Wait()
     if seen.since_news >= SILENT_FLUSHES * flush_seconds and not _has_exited(seen, node_rank=0):
         return RemoveGang(StopCause.SILENT)
     return Wait()

@@ -129,3 +129,25 @@ def test_an_older_attempts_failure_is_not_taken_for_the_verdicts_cause() -> None
     state = a_state(RunState.RUNNING, attempts=(an_attempt(failure=a_failure(rank=0, exit_code=7)),))
     decision = decide(Ending((exited(0, 78), exited(1, 92)), state), a_budget())
     assert decision.seen == "the agent exited with code 78"
+
+
+def test_a_command_that_cannot_start_is_told_in_the_guards_words() -> None:
+    failure = a_failure(FailureKind.START_FAILED, rank=0, node_rank=0, message="cannot start 'nope': not found")
+    state = a_state(RunState.FAILED, exit_code=90, reason="StartFailed", attempts=(an_attempt(failure=failure),))
+    decision = decide(Ending((exited(0, 90), exited(1, 90)), state), a_budget())
+    assert isinstance(decision, Finish)
+    assert (decision.reason, decision.seen) == ("StartFailed", "cannot start 'nope': not found; 0 of 2 restarts used")
+    assert decision.fix == "correct launch.command: a program on PATH or a path relative to launch.workdir"
+
+
+def test_no_progress_is_told_in_agent_0s_words() -> None:
+    text = "rank 0 exited with code 7; 3 attempts in a row got no further than step 50"
+    attempts = (an_attempt(failure=a_failure(rank=0, exit_code=7)),)
+    state = a_state(RunState.FAILED, exit_code=94, reason="NoProgress", message=text, attempts=attempts)
+    assert decide(Ending((exited(0, 94), exited(1, 94)), state), a_budget()).seen == text
+
+
+def test_a_run_that_used_up_its_time_says_which_limit_to_raise() -> None:
+    state = a_state(RunState.STOPPED, exit_code=83, reason="RunDeadline", message="the ranks have been running for 1h")
+    decision = decide(Ending((exited(0, 83), exited(1, 83)), state), a_budget())
+    assert decision == Finish(83, "RunDeadline", "the ranks have been running for 1h", "raise launch.limits.run")

@@ -37,14 +37,14 @@ def test_a_gang_that_restarts_its_ranks_is_left_alone_however_long_ago_it_was_cr
     assert act(state=a_state(RunState.RESTARTING), created=99999.0) == Wait()
 
 
-def test_a_gang_that_starts_has_until_limits_start() -> None:
-    assert act(state=STARTING, created=99.9) == Wait()
-    assert act(state=STARTING, created=100.0) == StopGang(StopCause.START_DEADLINE)
+def test_a_gang_that_starts_has_until_shortly_after_limits_start() -> None:
+    assert act(state=STARTING, created=102.9) == Wait()
+    assert act(state=STARTING, created=103.0) == StopGang(StopCause.START_DEADLINE)
 
 
-def test_a_gang_of_which_nothing_was_heard_has_until_limits_start() -> None:
-    assert act(state=None, created=99.9, news=99.9) == Wait()
-    assert act(state=None, created=100.0, news=100.0) == StopGang(StopCause.START_DEADLINE)
+def test_a_gang_of_which_nothing_was_heard_has_until_shortly_after_limits_start() -> None:
+    assert act(state=None, created=102.9, news=102.9) == Wait()
+    assert act(state=None, created=103.0, news=103.0) == StopGang(StopCause.START_DEADLINE)
 
 
 def test_a_stop_goes_to_the_gang_once() -> None:
