@@ -41,10 +41,10 @@ def create_run(
     exists, EnvironmentUnfit when the folder cannot be written.
     """
     final = _with_parameters(manifest, parameters)
-    load_program(final)
+    program = load_program(final)
     info = RunInfo(
         run=run, experiment=experiment, model_version=model_version, target=_TARGET, created_at=now_text(),
-        argv=tuple(argv), storage=parameters.get("storage", ""), description=dict(description),
+        argv=tuple(argv), storage=program.parameters.get("storage", ""), description=dict(description),
     )  # fmt: skip
     folder = home / "runs" / run
     temporary = home / "runs" / f".new-{run}-{secrets.token_hex(4)}"

@@ -42,7 +42,7 @@ from infra.local.run_dir import RunDir
 from infra.local.running import Running, kill_all, reap
 from infra.local.state import LOST, Fold
 from infra.local.supervisor import Command, start
-from infra.local.variables import container_command, workflow_variables
+from infra.local.variables import container_command, exit_variables, workflow_variables
 from infra.local.walk import Halt, Ready, Walk, dag_phase
 
 _STOP_POLL_SECONDS = 0.25
@@ -203,9 +203,7 @@ class Engine:
         self._wake_at = walk.wake_at
 
     def _walk(self) -> Walk:
-        run = self._fold.run
-        variables = workflow_variables(self._program, run=self._dir.name, status=run.main_phase or "")
-        return Walk(self._program, self._fold, self._record, _now(), variables, self._halt())
+        return Walk(self._program, self._fold, self._record, _now(), self._variables(), self._halt())
 
     def _finish(self, walk: Walk) -> None:
         leaf, run = self._program.exit_leaf, self._fold.run
@@ -240,8 +238,7 @@ class Engine:
 
     def _start_one(self, item: Ready) -> None:
         folder = self._dir.path / attempt_folder(item.node, item.attempt)
-        variables = workflow_variables(self._program, run=self._dir.name, status=self._fold.run.main_phase or "")
-        argv, image = container_command(item.leaf, item.arguments(), variables, attempt=item.attempt)
+        argv, image = container_command(item.leaf, item.arguments(), self._variables(), attempt=item.attempt)
         try:
             prepare_folder(folder)
             environment = container_environment(
@@ -267,6 +264,11 @@ class Engine:
                 at=utc_text(_now()), node=item.node, attempt=item.attempt, pid=pid, process_started=start_time(pid)
             )
         )
+
+    def _variables(self) -> dict[str, str]:
+        run = self._fold.run
+        variables = workflow_variables(self._program, run=self._dir.name)
+        return variables | (exit_variables(run.main_phase, self._fold.nodes) if run.main_phase else {})
 
     # Between
 

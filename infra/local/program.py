@@ -237,7 +237,7 @@ class _ProgramReader:
         if template.retry_strategy is not None:
             inputs.add("retries")
         if template.name == self.spec.on_exit:
-            inputs.add("workflow.status")
+            inputs |= {"workflow.status", "workflow.failures"}
         container = template.container.model_dump(by_alias=True) if template.container else {}
         patch = template.pod_spec_patch or ""
         for where, tag in [*tags(container, f"{path}.container"), *tags(patch, f"{path}.podSpecPatch")]:

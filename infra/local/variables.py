@@ -8,17 +8,30 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from infra.local.events import Phase
+from infra.local.names import EXIT_NODE
 from infra.local.program import Leaf, Program, Task
 from infra.local.state import NodeState
 from infra.local.substitution import substitute
 
+_MAX_FAILURES = 50
+_MAX_FAILURE_MESSAGE = 500
 
-def workflow_variables(program: Program, *, run: str, status: str = "") -> dict[str, str]:
-    """`workflow.*`. `status` is the entry DAG's phase, for the exit handler only."""
-    variables = {"workflow.name": run, **({"workflow.status": status} if status else {})}
-    variables.update({f"workflow.parameters.{name}": value for name, value in program.parameters.items()})
-    # Parameters may use workflow.name, as the empty `run` does.
-    return {name: substitute(value, {"workflow.name": run}) for name, value in variables.items()}
+
+def workflow_variables(program: Program, *, run: str) -> dict[str, str]:
+    """`workflow.*` everywhere."""
+    return {
+        "workflow.name": run,
+        **{
+            f"workflow.parameters.{name}": substitute(value, {"workflow.name": run})
+            for name, value in program.parameters.items()
+        },
+    }
+
+
+def exit_variables(status: Phase, nodes: Mapping[str, NodeState]) -> dict[str, str]:
+    """`workflow.*` in the exit handler only: how the entry DAG ended, and what failed."""
+    return {"workflow.status": status, "workflow.failures": _failures(nodes)}
 
 
 def task_arguments(
@@ -48,6 +61,26 @@ def container_command(
     value = substitute(value, {f"inputs.parameters.{name}": text for name, text in value["inputs"].items()})
     value = substitute(value, {"retries": str(attempt)})
     return value["argv"], value["image"]
+
+
+def _failures(nodes: Mapping[str, NodeState]) -> str:
+    """A JSON list inside a JSON string, as Argo hands it over; `"null"` when nothing failed.
+
+    Cut to what fits into one argument of a command line, which Argo writes to a file when it is longer.
+    """
+    failed = [node for node in nodes.values() if node.phase in ("Failed", "Error") and node.name != EXIT_NODE]
+    items = [
+        {
+            "displayName": node.name,
+            "message": node.message[:_MAX_FAILURE_MESSAGE],
+            "templateName": node.template,
+            "phase": node.phase,
+            "podName": "",
+            "finishedAt": node.finished_at,
+        }
+        for node in failed[:_MAX_FAILURES]
+    ]
+    return json.dumps(json.dumps(items or None, separators=(",", ":")))
 
 
 def _outputs(node: NodeState, nodes: Mapping[str, NodeState]) -> dict[str, str]:
