@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from components.contracts.clock import now_text
 from components.contracts.gang import GangSpec, GangState, GenerationView
+from components.errors import ArgosyError
 from components.launch.account import Account, standing_of
 from components.launch.backend import AgentStatus, GangBackend
 from components.launch.failure_policy import Budget, Decision, Finish, NewGeneration, StopCause
@@ -57,6 +58,7 @@ class Generation:
         self._stopped_at = 0.0
         self._cause: StopCause | None = None
         self._missing = ""
+        self._is_blind = False
         self._budget = budget_of(history)
 
     @property
@@ -97,9 +99,18 @@ class Generation:
 
     def _look(self, agents: tuple[AgentStatus, ...]) -> None:
         """Read agent 0's state after looking at the agents, so that after the last one's end it is complete."""
-        state = read_gang_state(
-            self._around.store, self._spec.run, generation=self._spec.generation, warn=self._around.log.warning
-        )
+        try:
+            state = read_gang_state(
+                self._around.store, self._spec.run, generation=self._spec.generation, warn=self._around.log.warning
+            )
+        except ArgosyError as error:
+            # The gang may train on well while the store does not answer us; its silence proves nothing then.
+            state, self._news_at = None, time.monotonic()
+            if not self._is_blind:
+                self._around.log.warning("cannot read the gang's state; going on", seen=str(error))
+            self._is_blind = True
+        if state is not None:
+            self._is_blind = False
         if state is not None and state != self._state:
             self._state, self._news_at = state, time.monotonic()
             self._narrator.tell(state)
