@@ -2,8 +2,7 @@
 
 import json
 import math
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -209,13 +208,10 @@ def load_config(path: Path | None = None, *, recipe: str | None = None, override
 
 
 def default_storage(home: Path) -> str:
-    """Where everything lives unless the description says otherwise."""
+    """Where everything lives unless the description says otherwise: below `home`. Raises BadInput."""
+    if "{{" in str(home) or not str(home).isprintable():
+        raise BadInput("BadHome", f"ARGOSY_HOME is {str(home)!r}", "use a folder without braces and control characters")
     return f"file://{home.absolute()}/storage"
-
-
-def argosy_home(environ: Mapping[str, str] = os.environ) -> Path:
-    """`$ARGOSY_HOME`, by default ~/.local/state/argosy."""
-    return Path(environ.get("ARGOSY_HOME") or Path.home() / ".local/state/argosy").absolute()
 
 
 def _read(path: Path) -> str:

@@ -60,6 +60,6 @@ def _reads_back(text: str) -> bool:
     from pipelines.yaml_source import read_yaml
 
     try:
-        return read_yaml(f"[{text}]", name="").data == [text] and yaml.safe_load(f"a: {text}") == {"a": text}
+        return bool(read_yaml(f"[{text}]", name="").data == [text] and yaml.safe_load(f"a: {text}") == {"a": text})
     except yaml.YAMLError:
         return False

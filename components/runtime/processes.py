@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG = 1, 2
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 _KILL_PAUSE_SECONDS = 0.002
 _IS_LINUX = sys.platform == "linux"
 _libc = ctypes.CDLL(None, use_errno=True) if _IS_LINUX else None
@@ -36,6 +36,20 @@ def become_subreaper() -> None:
     """From now on orphans among our descendants become our children instead of init's."""
     if _libc is not None:
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def facilities() -> dict[str, bool]:
+    """What "no orphan, ever" rests on, and whether this machine has it."""
+    value = ctypes.c_int()
+
+    def answers(option: int) -> bool:
+        return _libc is not None and _libc.prctl(option, ctypes.byref(value), 0, 0, 0) == 0
+
+    return {
+        "parent-death signal": answers(_PR_GET_PDEATHSIG),
+        "child subreaper": answers(_PR_GET_CHILD_SUBREAPER),
+        "/proc": start_time(os.getpid()) is not None,
+    }
 
 
 def spawn(

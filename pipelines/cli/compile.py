@@ -24,11 +24,12 @@ def compile_(
     Needs no cluster, no storage and no clock: the same description always gives the same bytes.
     """
     source = described(config=config, recipe=recipe, overrides=overrides)
-    from pipelines.config import argosy_home, default_storage
+    from infra.local.client import home
+    from pipelines.config import default_storage
     from pipelines.manifest_text import to_json, to_yaml
     from pipelines.workflow import compile_manifest
 
-    manifest = compile_manifest(source.config, storage=default_storage(argosy_home()))
+    manifest = compile_manifest(source.config, storage=default_storage(home()))
     form = output or ("json" if out is not None and out.suffix == ".json" else "yaml")
     text = to_json(manifest) if form == "json" else to_yaml(manifest)
     if out is None or str(out) == "-":

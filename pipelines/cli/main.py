@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import itertools
 import os
 import sys
 import traceback
@@ -103,6 +104,9 @@ def _run(argv: Sequence[str]) -> int:
         result = cli.main(list(argv), prog_name="train.py", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else int(ExitCode.OK)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return int(ExitCode.BAD_INPUT)
     except click.ClickException as error:
         return _report(_usage_error(error), argv)
     except (click.Abort, KeyboardInterrupt):
@@ -149,8 +153,6 @@ def _report(error: ArgosyError, argv: Sequence[str]) -> int:
 
 def wants_json(argv: Sequence[str]) -> bool:
     """Whether the command line asks for JSON, also when it is otherwise wrong."""
-    pairs = zip(argv, [*argv[1:], ""], strict=True)
-    return any(
-        (item in ("-o", "--output") and following == "json") or item in ("-ojson", "-o=json", "--output=json")
-        for item, following in pairs
+    return any(item in ("-ojson", "-o=json", "--output=json") for item in argv) or any(
+        option in ("-o", "--output") and value == "json" for option, value in itertools.pairwise(argv)
     )

@@ -64,6 +64,7 @@ def described(*, config: Path | None, recipe: str | None, overrides: Sequence[st
     if config is not None and recipe is not None:
         raise BadInput("Usage", "both -c and --recipe are given", "choose one; --set changes single fields of either")
     loaded = load_config(config, recipe=recipe, overrides=overrides)
-    if config is not None:
-        return Described(loaded, str(config), config.absolute().parent)
-    return Described(loaded, f"recipe {recipe or DEFAULT_RECIPE}", Path.cwd())
+    workdir = config.absolute().parent if config is not None else Path.cwd()
+    if "{{" in str(workdir):
+        raise BadInput("Usage", f"the folder {workdir} has braces in its name", "Argo would substitute them; rename it")
+    return Described(loaded, str(config) if config is not None else f"recipe {recipe or DEFAULT_RECIPE}", workdir)
