@@ -11,7 +11,7 @@ from typing import Any
 
 from components.contracts.canonical import canonical_bytes
 from components.contracts.clock import now_text
-from components.errors import BadInput, EnvironmentUnfit
+from components.errors import ArgosyError, BadInput, EnvironmentUnfit
 from infra.local.program import load_program
 from infra.local.run_dir import CHECKOUT, RunDir, RunInfo, StopRequest
 
@@ -166,8 +166,8 @@ def _runs(home: Path) -> Iterator[RunDir]:
 def _created_at(run_dir: RunDir) -> str:
     try:
         return run_dir.info().created_at
-    except BadInput:
-        return ""
+    except ArgosyError:
+        return ""  # unreadable: whoever opens that run is told
 
 
 def _write(path: Path, data: bytes) -> None:
