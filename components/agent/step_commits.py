@@ -1,0 +1,158 @@
+"""Follows READY steps of one gang: receipts from every writer, commit in order, verification, and what is given up."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from components.agent.events import Action, CommitStep, Moment, Tell, Trouble, VerifyStep
+from components.agent.messages import Discard
+from components.agent.step_curve import StepCurve
+from components.contracts.checkpoint import VerifyLevel
+from components.contracts.gang import CheckpointView
+from components.contracts.names import checkpoint_id
+from components.errors import ExitCode
+
+_Stage = Literal["receipts", "commit", "verify"]
+
+
+@dataclass
+class _Step:
+    term: int
+    step: int
+    parent: str | None
+    stage: _Stage = "receipts"
+    receipts: set[int] = field(default_factory=set)
+    is_running: bool = False
+    """Its commit, or its verification, is under way."""
+
+    @property
+    def checkpoint(self) -> str:
+        return checkpoint_id(step=self.step, term=self.term)
+
+
+class StepCommits:
+    """All steps from first receipt to the end of verification. One commit and one verification at a time, in order."""
+
+    def __init__(self, *, writers: Iterable[int], level: VerifyLevel, curve: StepCurve) -> None:
+        """`writers`: the node ranks whose receipts a step needs."""
+        self._writers, self._level, self._curve = frozenset(writers), level, curve
+        self._steps: list[_Step] = []
+        self._closed: set[tuple[int, int]] = set()
+        """Term and step of those complete or abandoned."""
+        self._kept_back: list[tuple[int, int]] = []
+        """Abandoned, with their staged files still there."""
+        self._views: dict[str, CheckpointView] = {}
+        self.trouble: Trouble | None = None
+        """Why the newest READY step is not a checkpoint; None when it is."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is being committed or verified, or waits for it."""
+        return all(item.stage == "receipts" for item in self._steps)
+
+    @property
+    def is_committing(self) -> bool:
+        """A step is complete and not a checkpoint yet."""
+        return any(item.stage == "commit" for item in self._steps)
+
+    @property
+    def views(self) -> tuple[CheckpointView, ...]:
+        return tuple(self._views.values())
+
+    def on_published(self, *, node_rank: int, term: int, step: int, parent: str | None, now: Moment) -> list[Action]:
+        if (term, step) in self._closed:
+            return []
+        item = self._get(term, step)
+        if item is None:
+            item = _Step(term, step, parent)
+            self._steps.append(item)
+            self._steps.sort(key=lambda other: (other.term, other.step))
+        item.receipts.add(node_rank)
+        if not item.receipts >= self._writers:
+            return []
+        # Nodes publish in order, so receipts that are missing for an earlier step will not come any more.
+        late = [other for other in self._steps if other.stage == "receipts" and other.step < step]
+        actions = [action for other in late for action in self._abandon(other, "a later step was complete first", now)]
+        item.stage = "commit"
+        self._closed.add((term, step))
+        return actions + self._next()
+
+    def on_publish_failed(self, *, node_rank: int, term: int, step: int, trouble: Trouble, now: Moment) -> list[Action]:
+        if (term, step) in self._closed:
+            return []
+        item = self._get(term, step) or _Step(term, step, None)
+        self.trouble = trouble
+        return self._abandon(item, f"node {node_rank}: {trouble.message}", now)
+
+    def on_committed(self, *, term: int, step: int, now: Moment) -> list[Action]:
+        item = self._get(term, step)
+        assert item is not None
+        item.stage, item.is_running, self.trouble = "verify", False, None
+        self._show(item, "committed", now)
+        discarded = [Tell(None, Discard(term=old_term, step=old_step)) for old_term, old_step in self._kept_back]
+        self._kept_back = []
+        return [*discarded, *self._next()]
+
+    def on_commit_failed(self, *, term: int, step: int, trouble: Trouble, now: Moment) -> list[Action]:
+        item = self._get(term, step)
+        assert item is not None
+        self.trouble = trouble
+        return self._abandon(item, trouble.message, now) + self._next()
+
+    def on_verified(
+        self, *, checkpoint: str, exit_code: int, message: str, retired: Iterable[str], now: Moment
+    ) -> list[Action]:
+        item = next(item for item in self._steps if item.checkpoint == checkpoint)
+        self._steps.remove(item)
+        if exit_code == 0:
+            self._show(item, "verified", now, level=self._level)
+        elif exit_code == ExitCode.VERIFICATION_FAILED:
+            self._show(item, "quarantined", now, reason=message)
+        else:
+            self._show(item, "committed", now, reason=f"verification did not run: {message}")
+        for gone in retired:
+            if gone in self._views:
+                self._views[gone] = self._views[gone].model_copy(update={"state": "retired", "at": now.text})
+        return [Tell(None, Discard(term=item.term, step=item.step)), *self._next()]
+
+    def abandon_incomplete(self, now: Moment) -> list[Action]:
+        """The attempt is over: receipts that have not come will not."""
+        incomplete = [item for item in self._steps if item.stage == "receipts"]
+        return [action for item in incomplete for action in self._abandon(item, "the attempt ended first", now)]
+
+    def _next(self) -> list[Action]:
+        actions: list[Action] = []
+        if not any(item.stage == "commit" and item.is_running for item in self._steps):
+            item = next((item for item in self._steps if item.stage == "commit"), None)
+            if item is not None:
+                item.is_running = True
+                metrics = self._curve.metrics_at(item.step)
+                actions.append(CommitStep(item.term, item.step, item.parent, metrics))
+        if not any(item.stage == "verify" and item.is_running for item in self._steps):
+            item = next((item for item in self._steps if item.stage == "verify"), None)
+            if item is not None:
+                item.is_running = True
+                actions.append(VerifyStep(item.checkpoint))
+        return actions
+
+    def _abandon(self, item: _Step, why: str, now: Moment) -> list[Action]:
+        """The staged files of the newest abandoned step stay until another one is safe."""
+        if item in self._steps:
+            self._steps.remove(item)
+        self._show(item, "abandoned", now, reason=why)
+        self._closed.add((item.term, item.step))
+        stale, self._kept_back = self._kept_back, [(item.term, item.step)]
+        return [
+            Tell(None, Discard(term=term, step=step)) for term, step in stale if (term, step) != (item.term, item.step)
+        ]
+
+    def _show(
+        self, item: _Step, state: Literal["committed", "verified", "quarantined", "abandoned"], now: Moment, *,
+        level: VerifyLevel | None = None, reason: str = "",
+    ) -> None:  # fmt: skip
+        self._views[item.checkpoint] = CheckpointView(
+            checkpoint=item.checkpoint, step=item.step, state=state, level=level, reason=reason, at=now.text
+        )
+
+    def _get(self, term: int, step: int) -> _Step | None:
+        return next((item for item in self._steps if (item.term, item.step) == (term, step)), None)
