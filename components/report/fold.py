@@ -174,11 +174,12 @@ def _state(documents: RunDocuments, stages: Sequence[StageView]) -> RunState:
     if engine and engine.phase in ("Failed", "Error"):
         is_stopped = engine.stop is not None or (launch is not None and launch.state is RunState.STOPPED)
         return RunState.STOPPED if is_stopped else RunState.FAILED
-    if engine and engine.alive is False and (engine.phase == "Running" or engine.nodes):
+    has_begun = any(stage.attempts for stage in stages)
+    if engine and engine.alive is False and (engine.phase == "Running" or has_begun):
         return RunState.FAILED  # nobody is left to go on; `resume` does
     if engine is None and launch is not None and launch.state in (RunState.FAILED, RunState.STOPPED):
         return launch.state
-    if not any(stage.attempts for stage in stages) and gang is None:
+    if not has_begun and gang is None:
         return RunState.SUBMITTED
     launching = next((stage for stage in stages if stage.task == "launch"), None)
     if gang is None or launching is None or launching.state is StageState.WAITING:

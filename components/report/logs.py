@@ -40,6 +40,8 @@ class LogFile:
 
     task: str
     path: Path
+    started_at: str = ""
+    """The time of lines that carry none, until one does."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class LogReader:
     def _file_streams(self, final: bool) -> Iterator[Iterator[LogLine]]:
         for file in self._files():
             if self._wanted.wants_stream(task=file.task, node_rank=None, rank=None):
-                position = self._positions.setdefault(str(file.path), _Position(file.task))
+                position = self._positions.setdefault(str(file.path), _Position(file.task, last_at=file.started_at))
                 yield self._read_file(file.path, position, final)
 
     def _read_file(self, path: Path, position: _Position, final: bool) -> Iterator[LogLine]:

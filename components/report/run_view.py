@@ -21,12 +21,18 @@ _Read = TypeVar("_Read", bound=Document)
 
 
 def read_run_view(
-    store: ObjectStore, run: str, engine_state: EngineView | None = None, *, record: RunRecord | None = None
+    store: ObjectStore,
+    run: str,
+    engine_state: EngineView | None = None,
+    *,
+    record: RunRecord | None = None,
+    ledger: Ledger | None = None,
 ) -> RunView:
     """Everything known about `run` now.
 
-    `record` says what was submitted when the storage does not yet (the first stages have not run). A document that
-    exists but cannot be read is named in `unreadable`; the rest is still told.
+    `record` says what was submitted when the storage does not yet (the first stages have not run); `ledger` is one
+    kept from an earlier look, which then reads only what was added. A document that exists but cannot be read is named
+    in `unreadable`; the rest is still told.
     """
     reader = _Reader(store)
     record = reader.read(layout.run_record_key(run), RunRecord) or record
@@ -34,7 +40,7 @@ def read_run_view(
     claim: ClaimView | None = None
     if record is not None:
         try:
-            checkpoints, claim = read_checkpoints(store, record.experiment, record.model_version)
+            checkpoints, claim = read_checkpoints(ledger or Ledger(store, record.experiment, record.model_version))
         except ArgosyError as error:
             reader.unreadable.append(str(error))
     launch = reader.read(layout.launch_state_key(run), LaunchState)
@@ -64,11 +70,9 @@ def read_run_view(
     )
 
 
-def read_checkpoints(
-    store: ObjectStore, experiment: str, model_version: str
-) -> tuple[tuple[CheckpointRow, ...], ClaimView | None]:
+def read_checkpoints(ledger: Ledger) -> tuple[tuple[CheckpointRow, ...], ClaimView | None]:
     """The ledger's checkpoints, newest first, and who may train now. Raises LedgerDamaged."""
-    state = Ledger(store, experiment, model_version).state()
+    state, store = ledger.state(), ledger.store
     rows = [
         CheckpointRow(
             checkpoint=entry.checkpoint, step=entry.step, term=entry.term, run=entry.run,

@@ -16,6 +16,7 @@ from components.contracts.retention import RetentionPlan
 from components.contracts.run_view import CheckpointRow, ClaimView
 from components.contracts.units import format_size
 from components.errors import BadInput
+from components.ledger.ledger import Ledger
 from components.report.run_view import read_checkpoints
 from components.report.text import plain_line
 from components.storage.base import ObjectNotFound, ObjectStore, open_store
@@ -32,6 +33,10 @@ class _Place:
     store: ObjectStore
     experiment: str
     model_version: str
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.store, self.experiment, self.model_version)
 
 
 def _place_options(function: Function) -> Function:
@@ -62,7 +67,7 @@ def list_(
     Without options: those of the latest run's experiment.
     """
     place = _place(config, experiment, model_version, storage)
-    rows, claim = read_checkpoints(place.store, place.experiment, place.model_version)
+    rows, claim = read_checkpoints(place.ledger)
     shown = [row for row in rows if all_ or row.status != "retired"]
     reasons = _kept_reasons(place.store, rows)
     if output == "json":
@@ -90,7 +95,7 @@ def show(
     CHECKPOINT is an id or a step; without it, the newest one that is verified.
     """
     place = _place(config, experiment, model_version, storage)
-    rows, _ = read_checkpoints(place.store, place.experiment, place.model_version)
+    rows, _ = read_checkpoints(place.ledger)
     row = _find(place, rows, checkpoint)
     manifest = _manifest(place.store, row)
     reason = _kept_reasons(place.store, rows).get(row.checkpoint, "")

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from pipelines.cli.local_run import LocalRun
 
 _LOOK_SECONDS = 0.5
-_START_SECONDS = 10.0
-"""How long a new engine may take to be seen alive."""
+_LEAVING_LOOK_SECONDS = 0.1
 _LEAVE_SECONDS = 10.0
 """How long an engine may take to go after its last word."""
+_STOPPING = "stopping: the ranks may write a checkpoint; Ctrl-C again kills them"
+_KILLING = "killing every process of the run"
 
 
 class Show(Protocol):
@@ -130,18 +131,18 @@ def detached(run: "LocalRun", output: str, *, start: Callable[[], object]) -> in
 
 
 def _look_until_over(run: FollowedRun, show: Show, wait_for_signal: Callable[[float], list[int]]) -> RunView:
-    started, num_interrupts = time.monotonic(), 0
-    seen_alive = False
+    num_interrupts, final_since = 0, None
     while True:
+        # Asked before looking: what an engine wrote before it ended is then seen. Only its end is the run's end; a
+        # resumed run looks ended until its engine has written the first event.
         is_alive = run.engine_alive()
-        seen_alive = seen_alive or is_alive
         view = run.view()
         show.update(view)
-        is_starting = not seen_alive and time.monotonic() - started < _START_SECONDS
-        if _is_over(view) or not (is_alive or is_starting):
-            _let_engine_leave(run)
-            return view if _is_over(view) else run.view()
-        for number in wait_for_signal(_LOOK_SECONDS):
+        is_final = view.engine is not None and view.engine.phase not in ("Pending", "Running")
+        final_since = (final_since or time.monotonic()) if is_final else None
+        if not is_alive or (final_since and time.monotonic() - final_since > _LEAVE_SECONDS):
+            return view
+        for number in wait_for_signal(_LEAVING_LOOK_SECONDS if is_final else _LOOK_SECONDS):
             if number != signal.SIGINT:
                 raise Interrupted(
                     "FollowingEnded", f"this process was told to end; run {view.run} goes on",
@@ -151,21 +152,7 @@ def _look_until_over(run: FollowedRun, show: Show, wait_for_signal: Callable[[fl
             if num_interrupts > 2:
                 raise Interrupted("FollowingEnded", f"no longer waiting for run {view.run}", f"see `status {view.run}`")
             run.stop(force=num_interrupts == 2)
-            show.say(
-                "stopping: the ranks may write a checkpoint; Ctrl-C again kills them"
-                if num_interrupts == 1
-                else "killing every process of the run"
-            )
-
-
-def _is_over(view: RunView) -> bool:
-    return view.engine is not None and view.engine.phase not in ("Pending", "Running")
-
-
-def _let_engine_leave(run: FollowedRun) -> None:
-    until = time.monotonic() + _LEAVE_SECONDS
-    while run.engine_alive() and time.monotonic() < until:
-        time.sleep(0.05)
+            show.say(_STOPPING if num_interrupts == 1 else _KILLING)
 
 
 @contextmanager

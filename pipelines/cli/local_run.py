@@ -10,6 +10,7 @@ from functools import cached_property
 from components.contracts.records import RunRecord
 from components.contracts.run_view import EngineNode, EngineView, RunView, StopRequest
 from components.errors import BadInput
+from components.ledger.ledger import Ledger
 from components.report.fold import RunDocuments, fold_run_view
 from components.report.logs import LogFile
 from components.report.run_view import read_run_view
@@ -21,6 +22,9 @@ from infra.local.run_dir import StopRequest as StopAsked
 from infra.local.state import LocalRunState, NodeState
 
 _ITEM = re.compile(r"^(?P<task>.+)\(\d+:(?P<item>.*)\)$")
+
+_SAYS_NOTHING = re.compile(r"(?:main: )?Error \(exit code \d+\)")
+"""Argo's message for an exit code, which is told anyway."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,10 @@ class LocalRun:
         return open_store(self.info.storage)
 
     @cached_property
+    def _ledger(self) -> Ledger:
+        return Ledger(self.store, self.info.experiment, self.info.model_version)
+
+    @cached_property
     def _tasks(self) -> tuple[str, ...]:
         manifest = self.folder.manifest()
         templates = {template["name"]: template for template in manifest["spec"]["templates"]}
@@ -67,7 +75,7 @@ class LocalRun:
 
     def view(self) -> RunView:
         """Everything known about the run now."""
-        return read_run_view(self.store, self.name, self.engine_view(), record=self.record)
+        return read_run_view(self.store, self.name, self.engine_view(), record=self.record, ledger=self._ledger)
 
     def brief(self) -> RunView:
         """The engine's account alone: enough for a list, and reads no storage."""
@@ -82,7 +90,7 @@ class LocalRun:
     def log_files(self) -> list[LogFile]:
         """Every attempt's output, oldest first."""
         return [
-            LogFile(task_of(node), self.folder.path / attempt.log_path)
+            LogFile(task_of(node), self.folder.path / attempt.log_path, attempt.started_at)
             for node in self.folder.state().nodes.values()
             for attempt in node.attempts
         ]
@@ -95,7 +103,7 @@ def find_run(name: str | None) -> LocalRun:
     if name is None:
         if not runs:
             raise BadInput("NoRuns", f"there are no runs in {home}", "start one with `submit`")
-        return max((LocalRun(folder) for folder in runs.values()), key=lambda run: run.info.created_at)
+        return LocalRun(list(runs.values())[-1])
     if name not in runs:
         near = difflib.get_close_matches(name, runs, n=3, cutoff=0.5) or [run for run in runs if run.startswith(name)]
         fix = f"did you mean {' or '.join(near)}?" if near else "`runs` lists them"
@@ -105,8 +113,7 @@ def find_run(name: str | None) -> LocalRun:
 
 def all_runs() -> list[LocalRun]:
     """Newest first."""
-    runs = [LocalRun(folder) for folder in client.list_runs(client.home())]
-    return sorted(runs, key=lambda run: run.info.created_at, reverse=True)
+    return [LocalRun(folder) for folder in reversed(client.list_runs(client.home()))]
 
 
 def who() -> str:
@@ -147,7 +154,7 @@ def engine_view(state: LocalRunState, *, is_alive: bool, tasks: tuple[str, ...],
 
 def _node_view(node: NodeState) -> EngineNode:
     last = node.last
-    message = (last.last_words if last else "") or node.message
+    message = (last.last_words if last else "") or ("" if _SAYS_NOTHING.fullmatch(node.message) else node.message)
     return EngineNode(
         task=task_of(node), phase=node.phase, attempts=len(node.attempts), exit_code=node.exit_code, message=message,
         started_at=node.started_at, attempt_started_at=last.started_at if last else None, ended_at=node.finished_at,

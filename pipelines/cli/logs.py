@@ -1,5 +1,6 @@
 """`logs`: what a run's stages and ranks wrote, as lines for people or as JSON lines."""
 
+import os
 import sys
 import time
 from collections.abc import Iterable
@@ -35,13 +36,16 @@ def logs(run: str | None, stage: str | None, node: str | None, rank: int | None,
     """
     found = find_run(run)
     reader = LogReader(found.store, found.name, found.log_files, LogFilter(stage=stage, node=node, rank=rank))
-    if not follows:
-        _print(reader.new_lines(), output)
-        return
     try:
-        _follow(found, reader, output)
+        if follows:
+            _follow(found, reader, output)
+        else:
+            _print(reader.new_lines(), output)
     except KeyboardInterrupt:
         return
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough. Nothing may be flushed into the closed pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _follow(run: LocalRun, reader: LogReader, output: str) -> None:

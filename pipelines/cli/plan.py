@@ -15,25 +15,33 @@ _EXIT_CODES = re.compile(r"'(-?\d+)'")
 """As retry expressions spell them; -1 is a pod lost without one."""
 
 
-def plan_of(manifest: Mapping[str, Any], config: TrainConfig) -> dict[str, Any]:
-    """The plan as JSON values."""
+def plan_of(manifest: Mapping[str, Any], config: TrainConfig, *, is_recipe: bool) -> dict[str, Any]:
+    """The plan as JSON values. A recipe gives every field, so there a field that equals its default is one used."""
     workflow = load_workflow(manifest)
     return {
         "stages": list(_stages(workflow)),
         "deadline_seconds": workflow.spec.active_deadline_seconds,
         "critical_path_seconds": config.critical_path,
-        "defaults": dict(defaults_used(config)),
+        "defaults": dict(defaults_used(config, is_recipe=is_recipe)),
         "without_meaning": without_meaning(manifest),
     }
 
 
 def plan_lines(plan: Mapping[str, Any]) -> list[str]:
     """The plan for people."""
-    rows = [("STAGE", "AFTER", "ATTEMPTS", "DEADLINE", "RETRIED AFTER EXIT CODES")]
+    rows = [("STAGE", "AFTER", "ATTEMPTS", "DEADLINE", "RETRIED AFTER EXIT CODE")]
     for stage in plan["stages"]:
         name = stage["task"] + (f" ×{stage['count']}" if stage["count"] > 1 else "")
         deadline = format_duration(stage["deadline_seconds"]) if stage["deadline_seconds"] else "none"
-        rows.append((name, stage["after"], str(stage["attempts"]), deadline, ", ".join(stage["retried_on"])))
+        rows.append(
+            (
+                name,
+                stage["after"],
+                str(stage["attempts"]),
+                deadline,
+                ", ".join(stage["retried_on"]).replace("-1", "lost"),
+            )
+        )
     lines = ["Stages; the deadline is each attempt's own", *(f"  {line}" for line in table(rows))]
     deadline = plan["deadline_seconds"]
     lines.append(
@@ -49,18 +57,22 @@ def plan_lines(plan: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def defaults_used(config: BaseModel) -> Iterator[tuple[str, Any]]:
+def defaults_used(config: BaseModel, *, is_recipe: bool = False) -> Iterator[tuple[str, Any]]:
     """Fields that the description leaves to us, with the value they get, in the order of the sections."""
-    return _defaults(config, config.model_dump(mode="json", by_alias=True), "")
+    return _defaults(config, config.model_dump(mode="json", by_alias=True), "", is_recipe)
 
 
-def _defaults(model: BaseModel, values: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+def _defaults(model: BaseModel, values: Any, prefix: str, is_recipe: bool) -> Iterator[tuple[str, Any]]:
     for name, info in type(model).model_fields.items():
         path = f"{prefix}{info.alias or name}"
         value, dumped = getattr(model, name), values.get(info.alias or name)
         if isinstance(value, BaseModel) and isinstance(dumped, dict):
-            yield from _defaults(value, dumped, f"{path}.")
-        elif name not in model.model_fields_set and value is not None:
+            yield from _defaults(value, dumped, f"{path}.", is_recipe)
+        elif value is None:
+            continue
+        elif name not in model.model_fields_set or (
+            is_recipe and not info.is_required() and value == info.get_default()
+        ):
             yield path, dumped
 
 

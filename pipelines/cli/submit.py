@@ -111,11 +111,12 @@ def _print_plan(manifest: dict[str, Any], source: Described, output: str) -> Non
     from pipelines.cli.plan import plan_lines, plan_of
     from pipelines.manifest_text import to_yaml
 
-    plan = plan_of(manifest, source.config)
+    plan = plan_of(manifest, source.config, is_recipe=source.origin.startswith("recipe "))
     if output == "json":
         print_json({"target": "local", "workdir": str(source.workdir), "plan": plan, "manifest": manifest})
         return
     # The plan as comments: what is printed stays the manifest, and can be used as one.
-    lines = [f"Plan of {source.origin} on target local; nothing was written or started", *plan_lines(plan)]
+    title = f"Plan of {source.origin} on target local, in {source.workdir}; nothing was written or started"
+    lines = [title, *plan_lines(plan)]
     click.echo("\n".join(f"# {line}".rstrip() for line in lines))
     click.echo(to_yaml(manifest), nl=False)

@@ -1,0 +1,117 @@
+"""submit before anything runs: targets, faults, the plan, an experiment that runs already."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from components.ledger.ledger import Ledger, claim, this_process
+from components.storage.local import LocalStore
+from infra.local import client
+from infra.local.run_dir import RunDir
+from tests.pipelines.cli.conftest import argosy
+
+DESCRIPTION = """\
+experiment: tiny
+shard: {corpus: corpus, sequence_length: 64, over_long: split}
+launch:
+  num_nodes: 1
+  nproc_per_node: 1
+  command: [python, train.py]
+  limits: {run: 1h, no_progress: 5m}
+checkpoint: {every_steps: 10}
+"""
+
+
+@pytest.fixture
+def run_yaml(home: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    path = folder / "run.yaml"
+    path.write_text(DESCRIPTION)
+    return path
+
+
+def test_a_dry_run_writes_nothing_and_prints_plan_and_manifest(run_yaml: Path, home: Path, tmp_path: Path):
+    before = sorted(tmp_path.rglob("*"))
+
+    done = argosy("submit", "-c", str(run_yaml), "--dry-run")
+
+    assert done.returncode == 0
+    assert sorted(tmp_path.rglob("*")) == before
+    plan = [line for line in done.stdout.splitlines() if line.startswith("#")]
+    assert plan[0] == (f"# Plan of {run_yaml} on target local, in {run_yaml.parent}; nothing was written or started")
+    assert any(line.split()[1:] == ["resume.from", "latest"] for line in plan)
+    assert any(line.split()[1:4] == ["launch", "shard-merge", "&&"] for line in plan)
+    assert not any("every_steps" in line for line in plan)
+    assert any(line.startswith("#   spec.podGC ") for line in plan)
+    compiled = argosy("compile", "-c", str(run_yaml)).stdout
+    assert yaml.safe_load(done.stdout) == yaml.safe_load(compiled)
+
+
+def test_a_dry_run_as_json_holds_the_plan(run_yaml: Path):
+    value = json.loads(argosy("submit", "-c", str(run_yaml), "--dry-run", "-o", "json").stdout)
+
+    launch = next(stage for stage in value["plan"]["stages"] if stage["task"] == "launch")
+    assert (launch["after"], launch["attempts"]) == ("shard-merge && preflight", 4)
+    assert value["plan"]["defaults"]["model_version"] == "v1"
+    assert value["workdir"] == str(run_yaml.parent)
+    assert value["manifest"]["kind"] == "Workflow"
+
+
+def test_all_faults_are_listed_before_anything_is_written(run_yaml: Path, home: Path):
+    run_yaml.write_text(DESCRIPTION.replace("num_nodes: 1", "num_node: 1").replace("run: 1h", "run: 1"))
+
+    done = argosy("submit", "-c", str(run_yaml))
+
+    assert done.returncode == 78
+    assert "launch.num_node" in done.stderr
+    assert "launch.limits.run" in done.stderr
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [("argo-server", "TargetNotSupported"), ("kubernetes", "TargetNotSupported"), ("x", "UnknownTarget")],
+)
+def test_a_target_this_version_cannot_run_in_is_refused(run_yaml: Path, home: Path, target: str, reason: str):
+    named = argosy("submit", "-c", str(run_yaml), "--target", target)
+    inherited = argosy("submit", "-c", str(run_yaml), env={**os.environ, "ARGOSY_TARGET": target})
+
+    for done in (named, inherited):
+        assert (done.returncode, done.stderr.partition(":")[0]) == (78, reason)
+    assert list(home.iterdir()) == []
+
+
+def test_a_cluster_that_is_configured_but_unused_is_mentioned(run_yaml: Path):
+    done = argosy("submit", "-c", str(run_yaml), "--dry-run", env={**os.environ, "KUBECONFIG": "/k"})
+
+    assert done.returncode == 0
+    assert done.stderr.startswith("KUBECONFIG is set but not used: this version runs on this machine only; ")
+
+
+def test_an_experiment_that_holds_the_ledger_is_reported_early(run_yaml: Path, home: Path):
+    ledger = Ledger(LocalStore(home / "storage"), "tiny", "v1")
+    claim(ledger, run="tiny-zzzzz", owner=this_process(target="local"), is_gone=lambda owner: False)
+
+    done = argosy("submit", "-c", str(run_yaml))
+
+    assert done.returncode == 78
+    assert done.stderr.startswith("RunActive: run tiny-zzzzz (")
+    assert f"{os.getpid()}" in done.stderr
+    assert not (home / "runs").exists()
+
+
+def test_an_experiment_whose_engine_runs_is_reported_before_it_holds_the_ledger(
+    run_yaml: Path, a_run: Callable[..., RunDir]
+):
+    client.start_engine(a_run({"shard-plan": "sleep 60"}))
+
+    done = argosy("submit", "-c", str(run_yaml), "-o", "json")
+
+    error = json.loads(done.stderr)["error"]
+    assert (done.returncode, error["reason"]) == (78, "RunActive")
+    assert error["seen"].startswith("run tiny-b2c4d (engine ")
