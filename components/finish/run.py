@@ -3,17 +3,25 @@
 It never turns a good run into a failed one: whatever it cannot do is logged, except processes that will not die.
 """
 
+import os
+import traceback
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
 from components.contracts.clock import now_text
 from components.contracts.gang import LaunchState
 from components.contracts.layout import launch_state_key
 from components.contracts.lifecycle import RunState
+from components.contracts.run_view import EngineView, RunView, StageState
 from components.errors import ArgosyError, ExitCode
+from components.finish.engine_view import engine_view, read_stop
 from components.finish.leftovers import end_gang, recorded_processes
 from components.finish.spec import FinishSpec
 from components.ledger.ledger import ClaimEntry, Ledger, is_gone, release
+from components.report.report_files import write_report
+from components.report.run_view import read_run_view
 from components.runtime.stage import StageContext, stop_requested
 from components.storage.base import ObjectNotFound, ObjectStore, open_store
 
@@ -39,7 +47,7 @@ def finish(context: StageContext, spec: FinishSpec) -> Mapping[str, str]:
             _try(context, "close the launcher's account", lambda: store.replace(key, closed.to_bytes()))
     if claim is not None and claim.run == context.run:
         _try(context, "release the claim", lambda: _release(context, ledger, claim, status))
-    return {}
+    return {"report": _report(context, store, status=status)}
 
 
 def close_account(launch: LaunchState, *, is_stopped: bool, now: str) -> LaunchState | None:
@@ -58,6 +66,34 @@ def close_account(launch: LaunchState, *, is_stopped: bool, now: str) -> LaunchS
     interrupted = {"state": RunState.FAILED}  # its own words say why it went; nobody continued it
     ending = stopped if is_stopped else lost if launch.exit_code is None else interrupted
     return launch.model_copy(update={**ending, "generations": views, "updated_at": now})
+
+
+def _report(context: StageContext, store: ObjectStore, *, status: str) -> str:
+    """The report's uri; empty when it could not be written, which must not change how the run ended."""
+    try:
+        engine = engine_view(
+            status, context.inputs.get("failures", ""), stop=read_stop(_stop_file()), ended_at=now_text()
+        )  # fmt: skip
+        return write_report(store, _view(store, context.run, engine), now=datetime.now(UTC))
+    except Exception as error:
+        context.log.error("cannot write the report", seen=str(error), traceback=traceback.format_exc())
+        return ""
+
+
+def _view(store: ObjectStore, run: str, engine: EngineView) -> RunView:
+    """The run's view; the engine's word about a task counts only where its stage could not leave its own."""
+    view = read_run_view(store, run, engine.model_copy(update={"nodes": ()}))
+    silent = {stage.task for stage in view.stages if stage.state is StageState.RUNNING}
+    known = {stage.task for stage in view.stages}
+    nodes = tuple(node for node in engine.nodes if node.task in silent or node.task not in known)
+    return read_run_view(store, run, engine.model_copy(update={"nodes": nodes})) if nodes else view
+
+
+def _stop_file() -> bytes | None:
+    try:
+        return Path(os.environ.get("ARGOSY_STOP_FILE", "")).read_bytes()
+    except OSError:
+        return None
 
 
 def _release(context: StageContext, ledger: Ledger, claim: ClaimEntry, status: str) -> None:

@@ -1,5 +1,6 @@
 """The exit handler: leftovers end, the claim is given up, the accounts are closed, and nothing else can fail a run."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 
 from components.contracts.gang import AgentProcess, GenerationView, LaunchState
-from components.contracts.layout import launch_state_key
+from components.contracts.layout import launch_state_key, stage_record_key
 from components.contracts.lifecycle import RunState
+from components.contracts.records import StageRecord
 from components.finish.run import close_account
 from components.finish.spec import FinishSpec
 from components.ledger.ledger import Ledger, claim, is_gone, this_process
@@ -32,15 +34,15 @@ def a_launch_state(state: RunState = RunState.RUNNING, **changes: Any) -> Launch
     return LaunchState(**values)
 
 
-def run_finish(folder: Path, **environ: str) -> tuple[int, str]:
+def run_finish(folder: Path, *, failures: str = "null") -> tuple[int, str]:
     """Exit code and log."""
     argv = [
         sys.executable, "-m", "components.finish", "--spec", SPEC.to_bytes().decode(), "--storage", f"file://{folder}",
-        "--run", RUN, "--input", "status=Failed", "--input", "failures=[]",
+        "--run", RUN, "--input", "status=Failed", "--input", f"failures={failures}",
     ]  # fmt: skip
     env = {
         **os.environ, "PYTHONPATH": str(CHECKOUT), "ARGOSY_OUT": str(folder / "out"),
-        "ARGOSY_TERMINATION_LOG": str(folder / "last-words"), **environ,
+        "ARGOSY_TERMINATION_LOG": str(folder / "last-words"),
     }  # fmt: skip
     done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout + done.stderr
@@ -128,3 +130,29 @@ def test_the_account_of_a_launcher_that_could_not_close_it_is_closed(
 
 def test_a_closed_account_is_left_as_it_is() -> None:
     assert close_account(a_launch_state(RunState.SUCCEEDED, exit_code=0), is_stopped=True, now=AT) is None
+
+
+def test_the_report_is_written_and_its_uri_is_the_output(tmp_path: Path) -> None:
+    assert run_finish(tmp_path)[0] == 0
+    report = tmp_path / "runs" / RUN / "report.html"
+    assert (tmp_path / "out" / "report").read_text() == f"file://{report}"
+    assert report.exists()
+    assert json.loads(report.with_suffix(".json").read_text())["state"] == "Failed"
+
+
+def test_a_stage_that_was_killed_stands_in_the_report_as_failed(tmp_path: Path) -> None:
+    record = StageRecord(task="launch", attempt=0, node="n", started_at=AT)
+    LocalStore(tmp_path).create(stage_record_key(RUN, task="launch", attempt=0), record.to_bytes())
+    items = [{"displayName": "launch", "phase": "Failed", "message": "killed by SIGKILL", "finishedAt": AT}]
+    assert run_finish(tmp_path, failures=json.dumps(json.dumps(items)))[0] == 0
+    report = json.loads((tmp_path / "runs" / RUN / "report.json").read_text())
+    stages = {stage["task"]: (stage["state"], stage["message"]) for stage in report["stages"]}
+    assert stages["launch"] == ("Failed", "killed by SIGKILL")
+
+
+def test_a_report_that_cannot_be_written_does_not_fail_the_run(tmp_path: Path) -> None:
+    (tmp_path / "runs" / RUN / "report.json").mkdir(parents=True)
+    code, log = run_finish(tmp_path)
+    assert code == 0
+    assert "cannot write the report" in log
+    assert (tmp_path / "out" / "report").read_text() == ""
