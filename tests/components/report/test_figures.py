@@ -1,6 +1,7 @@
 """Figures: round ticks, one outlier does not flatten the rest, nothing is drawn of nothing."""
 
 import xml.etree.ElementTree as ElementTree
+from typing import Any
 
 import pytest
 
@@ -26,10 +27,10 @@ def test_steps_are_counted_in_whole_numbers() -> None:
     assert ticks(1.0, 3.0, at_most=8, whole=True) == [1, 2, 3]
 
 
-def figure(points: list[tuple[float, float]], **changed: object) -> ElementTree.Element:
+def figure(points: list[tuple[float, float]], **changed: Any) -> ElementTree.Element:
     made = line_figure(
         [Line(points, "main")], title="Loss <by> step", x_label="step", y_format=lambda value: f"{value:g}", **changed
-    )  # type: ignore[arg-type]
+    )
     return ElementTree.fromstring(made)
 
 

@@ -29,13 +29,13 @@ def at(seconds: float) -> str:
 
 
 def a_stage(task: str, start: float, end: float | None, **changed: Any) -> StageView:
-    fields = {"state": StageState.SUCCEEDED, "attempts": 1, "node": "vm", "exit_code": 0} | changed
+    fields: dict[str, Any] = {"state": StageState.SUCCEEDED, "attempts": 1, "node": "vm", "exit_code": 0} | changed
     return StageView(task=task, started_at=at(start), ended_at=None if end is None else at(end), **fields)
 
 
 def a_step(step: int, seconds: float, **changed: Any) -> StepView:
     loss = 5.545 * math.exp(-step / 40) + 2.2 + 0.06 * math.sin(step * 1.7)
-    fields = {
+    fields: dict[str, Any] = {
         "loss": loss, "tokens": 8192, "step_seconds": 0.21 + 0.02 * math.sin(step), "data_seconds": 0.004,
         "compute_seconds": 0.15, "comm_seconds": 0.05,
     } | changed  # fmt: skip
