@@ -27,7 +27,7 @@ def run(context: StageContext, spec: VerifySpec) -> Mapping[str, str]:
     entry = _chosen(ledger, ledger.state(), context.inputs.get("checkpoint", ""))
     if entry.status in ("quarantined", "retired"):
         raise _failed(entry)
-    _look(ledger, entry, spec.level, context.log)
+    verify_entry(ledger, entry, spec.level, context.log)
     return {"checkpoint": entry.checkpoint, "verdict": "verified", "level": spec.level}
 
 
@@ -48,7 +48,8 @@ def _chosen(ledger: Ledger, state: LedgerState, wanted: str) -> CheckpointEntry:
     )  # fmt: skip
 
 
-def _look(ledger: Ledger, entry: CheckpointEntry, level: VerifyLevel, log: Log) -> None:
+def verify_entry(ledger: Ledger, entry: CheckpointEntry, level: VerifyLevel, log: Log) -> None:
+    """Read `entry` through and record the verdict; every fault is logged. Raises VerificationFailed."""
     started = monotonic()
     found = examine(ledger.store, entry.folder, entry.manifest_sha256, level)
     seconds = monotonic() - started
