@@ -35,7 +35,7 @@ header{border-bottom:1px solid var(--hair);padding-bottom:20px}
 .badge{display:inline-block;border-radius:999px;padding:2px 11px;font-size:13px;font-weight:600;white-space:nowrap}
 .ok{color:var(--ok);background:var(--ok-tint)}.warn{color:var(--warn);background:var(--warn-tint)}
 .bad{color:var(--bad);background:var(--bad-tint)}.calm{color:var(--calm);background:var(--calm-tint)}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:24px 0 0}
+.cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(150px,1fr));gap:12px;margin:24px 0 0}
 .card{background:var(--raised);border:1px solid var(--hair);border-radius:10px;padding:12px 14px}
 .card .name{color:var(--muted);font-size:13px}
 .card .value{font-size:22px;font-weight:600;line-height:1.3;letter-spacing:-.01em;font-variant-numeric:tabular-nums}
