@@ -45,6 +45,9 @@ class EngineNode(Document):
     attempts: NonNegativeInt = 0
     exit_code: int | None = None
     message: str = ""
+    """The engine's words."""
+    last_words: str = ""
+    """What the newest attempt left in its termination log."""
     started_at: str | None = None
     attempt_started_at: str | None = None
     """Start of the newest attempt; tells whether a stage's own record speaks of it."""
@@ -79,8 +82,11 @@ class StageView(Document):
     ended_at: str | None = None
     exit_code: int | None = None
     reason: str = ""
+    """The stage's own, as are `message` and `fix`; the engine's words when it left none."""
     message: str = ""
     fix: str = ""
+    engine_message: str = ""
+    """The engine's words: a deadline, a stop, a command that could not be started."""
     outputs: dict[str, str] = {}
 
 

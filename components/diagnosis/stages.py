@@ -10,7 +10,8 @@ from components.errors import ExitCode
 
 _DISK_FULL = re.compile(r"No space left on device|quota is used up|\[Errno 28\]")
 _NO_COMMAND = re.compile(r"[Nn]o such file or directory|not found|cannot start|not executable")
-_DEADLINE = re.compile(r"deadline", re.IGNORECASE)
+_WORKFLOW_DEADLINE = re.compile(r"Step exceeded its deadline|exceeded workflow deadline")
+_DEADLINE = re.compile(r"longer than the specified deadline|DeadlineExceeded")
 
 
 @dataclass(frozen=True)
@@ -75,15 +76,20 @@ def _by_symptom(view: RunView, stage: StageView) -> Diagnosis | None:
             f"free space there or point storage at another disk, then {resume_command(view)}",
         )  # fmt: skip
     is_foreign = stage.exit_code is None or stage.exit_code in (126, 127)
-    if is_foreign and not stage.reason and _NO_COMMAND.search(stage.message):
+    if is_foreign and not stage.reason and _NO_COMMAND.search(stage.engine_message or stage.message):
         return _diagnosis(
             view, stage, "CommandNotFound", f"{stage.task} could not be started: {_sentence(stage)}", Actor.MACHINE,
             "install what is missing; `doctor` lists it",
         )  # fmt: skip
-    if not stage.reason and _DEADLINE.search(stage.message):
+    if _WORKFLOW_DEADLINE.search(stage.engine_message):
         return _diagnosis(
-            view, stage, "StageDeadline", f"{stage.task} did not end within its deadline ({_sentence(stage)})",
-            Actor.SUBMITTER, f"give {_section(stage)}.timeout more time, then {resume_command(view)}",
+            view, stage, "RunDeadline", f"the run's own deadline passed while {stage.task} ran", Actor.SUBMITTER,
+            "submit again with a longer `deadline`, or without one: it continues from the newest checkpoint",
+        )  # fmt: skip
+    if _DEADLINE.search(stage.engine_message):
+        return _diagnosis(
+            view, stage, "StageDeadline", f"{stage.task} did not end within its deadline", Actor.SUBMITTER,
+            f"submit again with a longer {_section(stage)}.timeout",
         )  # fmt: skip
     return None
 
@@ -184,6 +190,8 @@ def _diagnosis(
     ]
     if stage.attempts > 1:
         facts.append(Evidence(object=name, field="attempts", value=str(stage.attempts)))
+    if stage.engine_message and stage.engine_message != stage.message:
+        facts.append(Evidence(object=name, field="engine says", value=stage.engine_message))
     lines = stage.message.splitlines()
     if lines:
         facts.append(Evidence(object=name, field="message", value=lines[0]))

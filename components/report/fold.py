@@ -128,7 +128,7 @@ def _place(task: str) -> tuple[int, int, str]:
 
 
 def _stage(task: str, node: EngineNode | None, record: StageRecord | None, engine: EngineView | None) -> StageView:
-    attempts = node.attempts if node else record.attempt + 1 if record else 0
+    attempts = (node.attempts if node else 0) or (record.attempt + 1 if record else 0)
     # A record of an earlier attempt, or one cut short, does not explain how the newest attempt ended.
     since = (node.attempt_started_at if node else None) or ""
     explains = record is not None and record.ended_at is not None and record.started_at >= since
@@ -141,7 +141,8 @@ def _stage(task: str, node: EngineNode | None, record: StageRecord | None, engin
         ended_at=node.ended_at if node else record.ended_at if record else None,
         exit_code=node.exit_code if node else record.exit_code if record else None,
         reason=record.reason if record and explains else "",
-        message=(record.message if record and explains else "") or (node.message if node else ""),
+        message=(record.message if record and explains else "") or ((node.last_words or node.message) if node else ""),
+        engine_message=node.message if node else "",
         fix=record.fix if record and explains else "",
         outputs=(node.outputs if node else {}) or (record.outputs if record else {}),
     )

@@ -6,25 +6,23 @@ import re
 import socket
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from components.contracts.records import RunRecord
-from components.contracts.run_view import EngineNode, EngineView, RunView, StopRequest
 from components.errors import BadInput
-from components.ledger.ledger import Ledger
-from components.report.fold import RunDocuments, fold_run_view
 from components.report.logs import LogFile
-from components.report.run_view import read_run_view
 from components.storage.base import ObjectStore, open_store
 from infra.local import client
 from infra.local.names import EXIT_NODE
 from infra.local.run_dir import RunDir, RunInfo
-from infra.local.run_dir import StopRequest as StopAsked
-from infra.local.state import LocalRunState, NodeState
+from infra.local.state import NodeState
+
+if TYPE_CHECKING:
+    # Imported where they are used: `logs` must not pay for building the models that only the view needs.
+    from components.contracts.records import RunRecord
+    from components.contracts.run_view import EngineView, RunView
+    from components.ledger.ledger import Ledger
 
 _ITEM = re.compile(r"^(?P<task>.+)\(\d+:(?P<item>.*)\)$")
-
-_SAYS_NOTHING = re.compile(r"(?:main: )?Error \(exit code \d+\)")
-"""Argo's message for an exit code, which is told anyway."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,9 @@ class LocalRun:
         return self.folder.info()
 
     @cached_property
-    def record(self) -> RunRecord:
+    def record(self) -> "RunRecord":
+        from components.contracts.records import RunRecord
+
         info = self.info
         return RunRecord(
             run=self.name, experiment=info.experiment, model_version=info.model_version, target=info.target,
@@ -55,7 +55,9 @@ class LocalRun:
         return open_store(self.info.storage)
 
     @cached_property
-    def _ledger(self) -> Ledger:
+    def _ledger(self) -> "Ledger":
+        from components.ledger.ledger import Ledger
+
         return Ledger(self.store, self.info.experiment, self.info.model_version)
 
     @cached_property
@@ -68,17 +70,23 @@ class LocalRun:
     def engine_alive(self) -> bool:
         return self.folder.engine_alive()
 
-    def engine_view(self) -> EngineView:
+    def engine_view(self) -> "EngineView":
         """The engine's account, tasks in the order of the manifest, also those that have not begun."""
+        from pipelines.cli.engine_view import engine_view
+
         is_alive = self.engine_alive()  # before the events: an engine that ends in between has written its last one
         return engine_view(self.folder.state(), is_alive=is_alive, tasks=self._tasks, asked=self.folder.stop_request())
 
-    def view(self) -> RunView:
+    def view(self) -> "RunView":
         """Everything known about the run now."""
+        from components.report.run_view import read_run_view
+
         return read_run_view(self.store, self.name, self.engine_view(), record=self.record, ledger=self._ledger)
 
-    def brief(self) -> RunView:
+    def brief(self) -> "RunView":
         """The engine's account alone: enough for a list, and reads no storage."""
+        from components.report.fold import RunDocuments, fold_run_view
+
         documents = RunDocuments(
             run=self.name, record=self.record, storage=self.info.storage, engine=self.engine_view()
         )
@@ -131,32 +139,3 @@ def task_of(node: NodeState) -> str:
     if match:
         return f"{match['task']}-{match['item']}"
     return "finish" if node.name == EXIT_NODE else node.name
-
-
-def engine_view(state: LocalRunState, *, is_alive: bool, tasks: tuple[str, ...], asked: StopAsked | None) -> EngineView:
-    """The engine's fold in the words of the run view. `asked` is the stop request that lies in the run's folder."""
-    # A request that came after the end stopped nothing.
-    acted = asked is not None and (not state.is_final or state.stopped_by is not None)
-    stop = StopRequest(by=asked.by, at=asked.at, force=asked.force) if asked and acted else None
-    nodes = [node for node in state.nodes.values() if node.kind != "TaskGroup" or not node.items]
-    order = {task: index for index, task in enumerate(tasks)}
-    begun = {node.task for node in nodes}
-    views = [(order.get(node.task, len(order)), _node_view(node)) for node in nodes]
-    views += [(order[task], EngineNode(task=task, phase="Pending")) for task in tasks if task not in begun]
-    views.sort(key=lambda item: item[0])
-    return EngineView(
-        phase="Error" if state.phase == "Skipped" or state.phase == "Omitted" else state.phase,
-        message=state.message, alive=is_alive, pid=state.engine.pid if state.engine else None,
-        started_at=state.started_at, ended_at=state.finished_at, exit_code=state.exit_code,
-        nodes=tuple(view for _, view in views), stop=stop,
-    )  # fmt: skip
-
-
-def _node_view(node: NodeState) -> EngineNode:
-    last = node.last
-    message = (last.last_words if last else "") or ("" if _SAYS_NOTHING.fullmatch(node.message) else node.message)
-    return EngineNode(
-        task=task_of(node), phase=node.phase, attempts=len(node.attempts), exit_code=node.exit_code, message=message,
-        started_at=node.started_at, attempt_started_at=last.started_at if last else None, ended_at=node.finished_at,
-        outputs=dict(node.outputs),
-    )  # fmt: skip

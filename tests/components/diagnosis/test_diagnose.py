@@ -246,6 +246,20 @@ TABLE = [
         ("StageDeadline", Actor.SUBMITTER, "verify did not end within its deadline", "verify.timeout"),
     ),
     (
+        "a stage past its deadline that took it for an interruption",
+        a_view(
+            engine=an_engine(a_node("shard-task-1", "Failed", exit_code=84, message=(
+                "Pod was active on the node longer than the specified deadline")), phase="Failed"),
+            stages=(a_stage_record("shard-task-1", 84, reason="Interrupted", message="Interrupted: SIGTERM"),),
+        ),
+        ("StageDeadline", Actor.SUBMITTER, "shard-task-1 did not end within its deadline", "shard.timeout"),
+    ),
+    (
+        "the deadline of the whole run",
+        failed("launch", 83, message="Step exceeded its deadline"),
+        ("RunDeadline", Actor.SUBMITTER, "the run's own deadline passed while launch ran", "longer `deadline`"),
+    ),
+    (
         "a stage whose command does not exist",
         failed("preflight", 127, message="python: not found"),
         ("CommandNotFound", Actor.MACHINE, "preflight could not be started", "doctor"),

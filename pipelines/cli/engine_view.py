@@ -1,0 +1,40 @@
+"""The local engine's fold in the words of the run view (pure)."""
+
+import re
+
+from components.contracts.run_view import EngineNode, EngineView, StopRequest
+from infra.local.run_dir import StopRequest as StopAsked
+from infra.local.state import LocalRunState, NodeState
+from pipelines.cli.local_run import task_of
+
+_SAYS_NOTHING = re.compile(r"(?:main: )?Error \(exit code \d+\)")
+"""Argo's message for an exit code, which is told anyway."""
+
+
+def engine_view(state: LocalRunState, *, is_alive: bool, tasks: tuple[str, ...], asked: StopAsked | None) -> EngineView:
+    """`tasks` are the manifest's, in order; `asked` is the stop request that lies in the run's folder."""
+    # A request that came after the end stopped nothing.
+    acted = asked is not None and (not state.is_final or state.stopped_by is not None)
+    nodes = [node for node in state.nodes.values() if node.kind != "TaskGroup" or not node.items]
+    order = {task: index for index, task in enumerate(tasks)}
+    begun = {node.task for node in nodes}
+    views = [(order.get(node.task, len(order)), _node_view(node)) for node in nodes]
+    views += [(order[task], EngineNode(task=task, phase="Pending")) for task in tasks if task not in begun]
+    views.sort(key=lambda item: item[0])
+    return EngineView(
+        phase="Error" if state.phase == "Skipped" or state.phase == "Omitted" else state.phase,
+        message=state.message, alive=is_alive, pid=state.engine.pid if state.engine else None,
+        started_at=state.started_at, ended_at=state.finished_at, exit_code=state.exit_code,
+        nodes=tuple(view for _, view in views),
+        stop=StopRequest(by=asked.by, at=asked.at, force=asked.force) if asked and acted else None,
+    )  # fmt: skip
+
+
+def _node_view(node: NodeState) -> EngineNode:
+    last = node.last
+    return EngineNode(
+        task=task_of(node), phase=node.phase, attempts=len(node.attempts), exit_code=node.exit_code,
+        message="" if _SAYS_NOTHING.fullmatch(node.message) else node.message,
+        last_words=last.last_words if last else "", started_at=node.started_at,
+        attempt_started_at=last.started_at if last else None, ended_at=node.finished_at, outputs=dict(node.outputs),
+    )  # fmt: skip
