@@ -4,9 +4,17 @@ import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from components.contracts.canonical import canonical_json
@@ -61,8 +69,9 @@ class TrainConfig(Section):
     experiment: ExperimentName
     """Name of the experiment, in every label, log line and checkpoint path: lowercase letters, digits and hyphens,
     starting with a letter, at most 40 characters."""
-    model_version: Identifier = "v1"
-    """Checkpoints of different model versions never mix: lowercase letters, digits, `.`, `_`, `-`."""
+    model_version: Annotated[Identifier, StringConstraints(pattern=r"[a-z0-9]$")] = "v1"
+    """Checkpoints of different model versions never mix: lowercase letters, digits, `.`, `_`, `-`, at most 63
+    characters, starting and ending with a letter or digit."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1234
     """Told to the program as ARGOSY_SEED: 0 to 4294967295."""
     storage: Annotated[Plain, AfterValidator(_storage)] | None = None
@@ -78,7 +87,7 @@ class TrainConfig(Section):
     launch: LaunchSection
     checkpoint: Annotated[
         CheckpointSection | None,
-        BeforeValidator(_none_or_section),
+        BeforeValidator(_none_or_section, json_schema_input_type=CheckpointSection | Literal["none"]),
         PlainSerializer(lambda value: "none" if value is None else value.model_dump(mode="json"), when_used="json"),
     ]
     """A section, or the word none for a program that writes no checkpoints (restarts then begin at step 0)."""
@@ -173,7 +182,7 @@ def load_config(path: Path | None = None, *, recipe: str | None = None, override
 
     Without either it is the default recipe. Raises BadInput that lists every fault with its place.
     """
-    from pipelines.faults import explain
+    from pipelines.faults import explain, in_order
     from pipelines.yaml_source import Source, read_yaml
 
     if path is not None:
@@ -199,11 +208,9 @@ def load_config(path: Path | None = None, *, recipe: str | None = None, override
     if source.problems:
         count = len(source.problems)
         raise BadInput(
-            "BadDescription",
-            f"{name} has {count} fault{'s' if count > 1 else ''}",
-            "correct what is listed",
-            problems=source.problems,
-        )
+            "BadDescription", f"{name} has {count} fault{'s' if count > 1 else ''}", "correct what is listed",
+            problems=in_order(source.problems),
+        )  # fmt: skip
     return config
 
 
@@ -235,4 +242,8 @@ def _override(source: Any, text: str) -> None:
     if not equals or not all(path):
         source.problems.append(Problem(f"--set {text}", "not an assignment", "write --set section.field=value"))
         return
-    source.override(path, read_yaml(value, name=place), place)
+    parsed = read_yaml(value, name=place, has_lines=False)
+    if parsed.problems:
+        source.problems.extend(parsed.problems)
+    else:
+        source.override(path, parsed, place)

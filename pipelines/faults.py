@@ -13,7 +13,7 @@ from pipelines.yaml_source import Path, Source, show_path
 
 _HINTS = {
     "experiment": "lowercase letters, digits and hyphens, starting with a letter, at most 40 characters",
-    "model_version": "lowercase letters, digits, `.`, `_` and `-`, starting with a letter or digit",
+    "model_version": "lowercase letters, digits, `.`, `_` and `-`, first and last a letter or digit",
     "min_driver": 'digits and dots in quotes, for example "550.54"',
 }
 
@@ -30,6 +30,16 @@ def explain(error: ValidationError, source: Source, model: type[BaseModel]) -> l
         seen, fix = _seen_and_fix(item, path, source, model)
         problems.append(Problem(_where(source, path), seen, fix))
     return problems
+
+
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """Faults of the file by line, those of `--set` after them."""
+
+    def line(problem: Problem) -> float:
+        number = problem.where.partition(" ")[0].rpartition(":")[2]
+        return int(number) if number.isdigit() else float("inf")
+
+    return sorted(problems, key=line)
 
 
 def _where(source: Source, path: Path) -> str:

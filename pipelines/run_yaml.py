@@ -48,18 +48,25 @@ def _comment(text: str, indent: str = "") -> list[str]:
 
 
 def _value(value: Any) -> str:
-    """One line: words as they are where YAML reads them back, everything else in JSON's quotes."""
+    """One line: words as they are where YAML reads them back, everything else in quotes."""
     if isinstance(value, str):
-        return value if _reads_back(value) else json.dumps(value)
+        return value if _reads_back(value) else _quoted(value)
     if isinstance(value, list):
-        return f"[{', '.join(_value(item) if ',' not in str(item) else json.dumps(item) for item in value)}]"
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_value(key)}: {_value(item)}' for key, item in value.items())}}}"
     return json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    # Not JSON's quotes: it writes characters beyond the first plane as surrogate pairs, which YAML refuses.
+    quoted: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=2**31 - 1)
+    return quoted.rstrip("\n")
 
 
 def _reads_back(text: str) -> bool:
     from pipelines.yaml_source import read_yaml
 
-    try:
-        return bool(read_yaml(f"[{text}]", name="").data == [text] and yaml.safe_load(f"a: {text}") == {"a": text})
-    except yaml.YAMLError:
-        return False
+    # Inside a list, commas and brackets count as well.
+    in_list, alone = read_yaml(f"[{text}]", name="").data, read_yaml(f"a: {text}", name="").data
+    return bool(in_list == [text] and alone == {"a": text})

@@ -2,7 +2,16 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    ValidationInfo,
+)
 
 from components.contracts.checkpoint import VerifyLevel, Writers
 from components.contracts.dataset import OverLong
@@ -20,12 +29,34 @@ def _printable(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(_printable)]
 
+
+def _unit_is_written(value: object, info: ValidationInfo) -> object:
+    if info.mode == "json" and not isinstance(value, str):  # from YAML: a bare number hides whether it means s or ms
+        raise ValueError(f"is {value}, without a unit; write for example 90s, 1h30m or 512MiB")
+    return value
+
+
+def _at_most_30_days(seconds: float) -> float:
+    if not 0 < seconds <= MAX_TIME_SECONDS:
+        raise ValueError(f"is {format_duration(seconds)}; set more than 0 and at most 30d")
+    return seconds
+
+
+MAX_TIME_SECONDS = 30 * 86400
+
 Time = Annotated[
-    Duration, Field(gt=0, le=30 * 86400), PlainSerializer(format_duration, return_type=str, when_used="json")
+    Duration,
+    BeforeValidator(_unit_is_written, json_schema_input_type=str),
+    AfterValidator(_at_most_30_days),
+    PlainSerializer(format_duration, return_type=str, when_used="json"),
 ]
 """A duration as people write it, `90s`, `1h30m`: more than 0, at most 30 days."""
 
-Bytes = Annotated[Size, PlainSerializer(write_size, return_type=str, when_used="json")]
+Bytes = Annotated[
+    Size,
+    BeforeValidator(_unit_is_written, json_schema_input_type=str),
+    PlainSerializer(write_size, return_type=str, when_used="json"),
+]
 """A size as people write it, `512MiB`, `2GB`."""
 
 Retries = Annotated[int, Field(ge=0, le=20)]

@@ -1,7 +1,7 @@
 """YAML as data plus the place of every value, so that an error can name file, line and field."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,14 +59,21 @@ class Source:
         self.problems.extend(other.problems)
 
 
-def read_yaml(text: str, *, name: str) -> Source:
-    """Parse one YAML document. Faults of the text (syntax, duplicate keys, odd tags) are collected, never raised."""
+def read_yaml(text: str, *, name: str, has_lines: bool = True) -> Source:
+    """Parse one YAML document. Faults of the text (syntax, duplicate keys, odd tags) are collected, never raised.
+
+    Places are `<name>:<line>`, or just `<name>` when lines say nothing (a value on the command line).
+    """
+
+    def place(mark: Any) -> str:
+        return f"{name}:{mark.line + 1}" if has_lines else name
+
     source = Source()
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"{name}:{mark.line + 1}" if mark else name
+        where = place(mark) if mark else name
         what = ", ".join(part for part in (error.context, error.problem) if part)
         source.problems.append(Problem(where, f"not valid YAML: {what}", _syntax_hint(text, mark)))
         return source
@@ -74,18 +81,18 @@ def read_yaml(text: str, *, name: str) -> Source:
         source.problems.append(Problem(name, f"not valid YAML: {str(error).splitlines()[0]}"))
         return source
     if node is not None:
-        source.data = _Builder(source, name).build(node, ())
+        source.data = _Builder(source, place).build(node, ())
     return source
 
 
 class _Builder:
-    def __init__(self, source: Source, name: str) -> None:
-        self.source, self.name = source, name
+    def __init__(self, source: Source, place: Callable[[Any], str]) -> None:
+        self.source, self.place = source, place
         self.open_nodes: set[int] = set()
         self.num_values = 0
 
     def build(self, node: yaml.Node, path: Path) -> Any:
-        place = f"{self.name}:{node.start_mark.line + 1}"
+        place = self.place(node.start_mark)
         self.source.places.setdefault(path, place)  # a key's line, when there is one, is the better answer
         self.num_values += 1
         if id(node) in self.open_nodes or self.num_values > _MAX_VALUES:
@@ -106,18 +113,16 @@ class _Builder:
         data: dict[str, Any] = {}
         lines: dict[str, int] = {}
         for key, value in node.value:
-            line = key.start_mark.line + 1
+            place = self.place(key.start_mark)
             if not isinstance(key, yaml.ScalarNode):
-                self.refuse(f"{self.name}:{line}", path, "a key that is not plain text", "write `name: value`")
+                self.refuse(place, path, "a key that is not plain text", "write `name: value`")
                 continue
             name = key.value  # as written: YAML 1.1 would turn `on` into True
             if name in lines:
-                self.refuse(
-                    f"{self.name}:{line}", (*path, name), f"duplicate key, first on line {lines[name]}", "keep one"
-                )
+                self.refuse(place, (*path, name), f"duplicate key, first on line {lines[name]}", "keep one")
                 continue
-            lines[name] = line
-            self.source.places[(*path, name)] = f"{self.name}:{line}"
+            lines[name] = key.start_mark.line + 1
+            self.source.places[(*path, name)] = place
             data[name] = self.build(value, (*path, name))
         return data
 

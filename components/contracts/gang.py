@@ -49,8 +49,11 @@ class AcceleratorRule(Document):
     """What `nvidia-smi` must report on every node."""
 
     model: str | None = None
+    """Product name, as nvidia-smi or a Kubernetes label spells it: NVIDIA-H100-80GB-HBM3."""
     min_memory_gib: PositiveFloat | None = None
+    """Memory of each device in GiB, at least."""
     min_driver: str | None = None
+    """Driver version, at least; in quotes, for example "550.54"."""
 
 
 class GangSpec(Document):

@@ -14,8 +14,11 @@ class KeepBest(Document):
     """Keep the `count` verified checkpoints with the best value of `metric`."""
 
     metric: str = "loss"
+    """Name of a number that rank 0 reports in its progress lines."""
     mode: Literal["min", "max"] = "min"
+    """Whether the best is the smallest (min) or the largest (max)."""
     count: PositiveInt = 1
+    """How many to keep: 1 or more."""
 
 
 class RetentionPolicy(Document):
@@ -26,6 +29,7 @@ class RetentionPolicy(Document):
     keep_every_steps: PositiveInt | None = None
     """Keep every verified checkpoint whose step is a multiple of this."""
     keep_best: KeepBest | None = None
+    """Keep the verified checkpoints with the best value of a metric as well."""
 
 
 class Decision(Document):

@@ -132,7 +132,9 @@ def _task_tag_problems(workflow: Workflow, dag: DagView, known: set[str], where:
                 yield _unknown_tag(inner, tag, available)
 
 
-def _unknown_tag(where: str, tag: str, known: set[str]) -> Problem:
+def _unknown_tag(where: str, tag: str | None, known: set[str]) -> Problem:
+    if tag is None:
+        return Problem(where, "`{{` without `}}`", "Argo would read on into the next field; close it")
     if tag.startswith("="):
         return Problem(where, f"the expression {{{{{tag}}}}}", "expressions are not evaluated; write the value")
     if tag.startswith("tasks."):

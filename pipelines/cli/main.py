@@ -37,7 +37,9 @@ COMMANDS: dict[str, Command] = {
     "resume": Command("pipelines.cli.resume:resume", "Continue a failed, stopped or interrupted run."),
     "runs": Command("pipelines.cli.runs:runs", "List the runs."),
     "checkpoints": Command("pipelines.cli.checkpoints:checkpoints", "List and show an experiment's checkpoints."),
-    "recipes": Command("pipelines.cli.recipes:recipes", "List the built-in run descriptions, or print one."),
+    "recipes": Command(
+        "pipelines.cli.recipes:recipes", "List the built-in run descriptions, or print the one called NAME."
+    ),
     "schema": Command("pipelines.cli.schema:schema", "Print the JSON Schema of the run description."),
 }
 

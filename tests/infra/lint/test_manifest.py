@@ -133,6 +133,7 @@ def test_a_sound_manifest_passes() -> None:
         (argument("{{inputs.parameters.plan_id}}"), "{{inputs.parameters.plan_id}} is not declared here"),
         (argument("{{workflow.status}}"), "{{workflow.status}} is not declared here"),
         (argument("a {{x}} b"), "container.args[2]: {{x}} is not declared here"),
+        (argument("a {{x"), "container.args[2]: `{{` without `}}`"),
         (template(PLAN, podSpecPatch="{{x}}"), "spec.templates[plan].podSpecPatch: the tag {{x}}"),
         (lambda spec: spec.update(entrypoint="{{x}}"), "spec.entrypoint: the tag {{x}}"),
         (lambda spec: spec["templates"].append(a_leaf("idle")), "spec.templates[idle]: no task uses it"),
