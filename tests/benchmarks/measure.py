@@ -39,7 +39,9 @@ def wall_seconds(argv: Sequence[str], *, env: Mapping[str, str] | None = None, r
     return statistics.median(_once(argv, env) for number in range(repeat + 1) if number or _once(argv, env))
 
 
-def paired_ratio(argv: Sequence[str], base: Sequence[str], *, env: Mapping[str, str] | None = None, repeat: int = 7) -> float:
+def paired_ratio(
+    argv: Sequence[str], base: Sequence[str], *, env: Mapping[str, str] | None = None, repeat: int = 7
+) -> float:
     """Median of (argv / base), each pair measured back to back so that other load touches both."""
     _once(argv, env), _once(base, env)
     return statistics.median(_once(argv, env) / _once(base, env) for _ in range(repeat))

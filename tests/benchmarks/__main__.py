@@ -1,0 +1,31 @@
+"""`make bench`: the figures of the README, as ratios where there is a base; exit 1 when a bar is missed."""
+
+import sys
+
+from tests.benchmarks import checkpoints, command_line, data, whole_run
+
+SUITES = {
+    "command-line": command_line.figures,
+    "data": data.figures,
+    "checkpoints": checkpoints.figures,
+    "run": whole_run.figures,
+}
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in SUITES]
+    if unknown:
+        print(f"unknown suite {', '.join(unknown)}; there are {', '.join(SUITES)}", file=sys.stderr)
+        return 78
+    missed = 0
+    for name in names or SUITES:
+        print(f"\n{name}", flush=True)
+        for figure in SUITES[name]():
+            print(f"  {figure}", flush=True)
+            missed += not figure.is_met
+    print(f"\n{missed} missed" if missed else "\nall bars met")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
