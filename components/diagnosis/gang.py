@@ -16,6 +16,7 @@ from components.diagnosis.verdict import (
 from components.diagnosis.worker import explain_worker
 from components.errors import ExitCode
 
+_MAX_ATTEMPTS = 8
 _OUT_OF_RESTARTS = (ExitCode.WORKER_FAILED, ExitCode.HANG, ExitCode.PEER_LOST, ExitCode.NODE_FAULT)
 
 
@@ -59,17 +60,25 @@ def failure_evidence(view: RunView, failure: Failure) -> tuple[Evidence, ...]:
 def attempts_evidence(view: RunView) -> tuple[Evidence, ...]:
     """How often the ranks were started, how far each start got, what is left of the budget."""
     facts = []
+    for generation in view.launch.generations[1:] if view.launch else ():
+        cost = "charged" if generation.charged else "not charged"
+        value = f"{generation.begin_reason or 'unknown'}, {cost}"
+        facts.append(Evidence(object=f"generation {generation.generation}", field="began because", value=value))
     for gang in view.gangs:
         for attempt in gang.attempts:
             name = f"attempt {gang.generation}.{attempt.attempt}"
             facts.append(Evidence(object=name, field="outcome", value=_attempt_text(attempt)))
+    facts = facts[-_MAX_ATTEMPTS:]
+    for row in view.checkpoints:
+        if row.run == view.run and row.status == "quarantined":
+            facts.append(Evidence(object=f"checkpoint {row.checkpoint}", field="quarantined", value=row.reason))
     if view.gang is not None:
         budget = max_restarts(view)
         used = f"{view.gang.restarts_used}" + (f" of {budget}" if budget is not None else "")
         facts.append(Evidence(object="gang", field="restarts used", value=used))
     if view.checkpoint:
         facts.append(Evidence(object="checkpoint", field="newest good", value=view.checkpoint))
-    return tuple(facts[-8:])
+    return tuple(facts)
 
 
 def check_evidence(results: list[CheckResult]) -> tuple[Evidence, ...]:

@@ -64,7 +64,7 @@ def read_run_view(
             retention=reader.read(layout.retention_plan_key(run), RetentionPlan),
             checkpoints=checkpoints,
             claim=claim,
-            report=store.uri_of(report) if store.find(report) else None,
+            report=store.uri_of(report) if reader.exists(report) else None,
             unreadable=tuple(reader.unreadable),
         )
     )
@@ -99,6 +99,13 @@ class _Reader:
         except ArgosyError as error:
             self.unreadable.append(str(error))
             return None
+
+    def exists(self, key: str) -> bool:
+        try:
+            return self._store.find(key) is not None
+        except ArgosyError as error:
+            self.unreadable.append(str(error))
+            return False
 
     def read_all(self, folder: str, kind: type[_Read]) -> Iterator[_Read]:
         try:

@@ -27,6 +27,8 @@ _LOOK_SECONDS = 0.5
 _LEAVING_LOOK_SECONDS = 0.1
 _LEAVE_SECONDS = 10.0
 """How long an engine may take to go after its last word."""
+_PATIENCE = 3
+"""Ctrl-Cs that may wait to be served."""
 _STOPPING = "stopping: the ranks may write a checkpoint; Ctrl-C again kills them"
 _KILLING = "killing every process of the run"
 
@@ -164,11 +166,20 @@ def _signals() -> Iterator[Callable[[float], list[int]]]:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # Ignored signals stay ignored: a background job's SIGINT, a nohup's SIGHUP.
     caught = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, _noted) for number in caught}
+    unserved: list[int] = []
+
+    def note(number: int, frame: "FrameType | None") -> None:
+        # The pipe has it. Somebody who presses on and on while a look at a dead storage hangs must get out, though.
+        unserved.append(number)
+        if unserved.count(signal.SIGINT) > _PATIENCE:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, note) for number in caught}
     wakeup = signal.set_wakeup_fd(writer)
 
     def wait(seconds: float) -> list[int]:
         select.select([reader], [], [], seconds)
+        unserved.clear()
         try:
             return [number for number in os.read(reader, 64) if number in caught]
         except BlockingIOError:
@@ -182,10 +193,6 @@ def _signals() -> Iterator[Callable[[float], list[int]]]:
             signal.signal(number, handler)
         os.close(reader)
         os.close(writer)
-
-
-def _noted(number: int, frame: "FrameType | None") -> None:
-    """The wake-up pipe has it."""
 
 
 def now() -> datetime:

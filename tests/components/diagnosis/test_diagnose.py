@@ -4,7 +4,7 @@ import pytest
 
 from components.contracts.checks import CheckStatus
 from components.contracts.clock import parse_utc
-from components.contracts.gang import FailureKind
+from components.contracts.gang import FailureKind, GenerationView
 from components.contracts.lifecycle import RunState
 from components.contracts.run_view import ClaimView
 from components.diagnosis.diagnose import Actor, diagnose
@@ -443,3 +443,18 @@ def test_the_newest_failure_counts_when_the_last_generation_has_none():
 
     assert diagnose(view, NOW).reason == "AgentLost"
     assert RUN in diagnose(view, NOW).action
+
+
+def test_generations_and_quarantined_checkpoints_are_evidence():
+    first = GenerationView(generation=0, created_at=at(20), begin_reason="FirstStart")
+    second = GenerationView(generation=1, created_at=at(40), begin_reason="LauncherLost")
+    view = launching(
+        a_gang(generation=1),
+        launch=a_launch(generations=(first, second)),
+        checkpoints=(a_checkpoint(30, "quarantined", reason="wte.weight holds 2 NaN"),),
+    )
+
+    evidence = [(item.object, item.field, item.value) for item in diagnose(view, NOW).evidence]
+
+    assert ("generation 1", "began because", "LauncherLost, not charged") in evidence
+    assert ("checkpoint step-30-term-1", "quarantined", "wte.weight holds 2 NaN") in evidence
