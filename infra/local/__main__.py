@@ -11,7 +11,7 @@ from components.runtime.processes import become_subreaper
 from infra.local.engine import Engine
 from infra.local.journal import Journal
 from infra.local.lock import take_lock
-from infra.local.program import load_program
+from infra.local.reader import load_program
 from infra.local.run_dir import RunDir
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from components.contracts.canonical import canonical_bytes
 from components.contracts.clock import now_text
 from components.errors import ArgosyError, BadInput, EnvironmentUnfit
-from infra.local.program import load_program
+from infra.local.reader import load_program
 from infra.local.run_dir import CHECKOUT, RunDir, RunInfo, StopRequest
 
 _TARGET = "local"

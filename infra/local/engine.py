@@ -69,7 +69,7 @@ class Engine:
 
     def run(self, *, resumed: bool) -> int:
         """Run to the end and return the exit code: the run's, or 84 when told to go before."""
-        if self._fold.run.is_final and not resumed:
+        if self._fold.run.is_final and (not resumed or self._fold.run.phase == "Succeeded"):
             return self._fold.run.exit_code or 0
         self._listen()
         try:

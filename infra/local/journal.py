@@ -9,7 +9,7 @@ from components.errors import EnvironmentUnfit
 from infra.local.events import Event, event_line, read_events
 from infra.local.run_dir import RunDir
 
-_RESERVE_BYTES = 64 << 10
+_RESERVE_BYTES = 16 << 10
 
 
 class Journal:
@@ -70,6 +70,7 @@ class Journal:
             if written != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
+            os.ftruncate(self._descriptor, self._end)
             raise self._refused(error) from error
         self._end += written
         self._is_dirty = True

@@ -38,11 +38,13 @@ def substitute(value: Any, scope: Mapping[str, str], *, strict: tuple[str, ...] 
     return json.loads(_TAG.sub(replace, text))
 
 
-def tags(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every tag in `value` with the path of the string that holds it, for example `args[3]`, `inputs.parameters.x`."""
+def tags(value: Any, path: str = "") -> Iterator[tuple[str, str | None]]:
+    """Every tag in `value` with the path of its string, for example `args[3]`; None for one that is not closed."""
     if isinstance(value, str):
         for match in _TAG.finditer(value):
             yield path, match[1].strip()
+        if "{{" in _TAG.sub("", value):
+            yield path, None
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             yield from tags(inner, f"{path}.{key}" if path else str(key))
