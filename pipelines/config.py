@@ -38,6 +38,9 @@ from templates.deadlines import LAUNCH_MARGIN_SECONDS, path_seconds, stage_secon
 MAX_DESCRIPTION_BYTES = 15 * 1024
 """The description travels inside one stage's Spec, beside the command; together they must stay below 32 KiB."""
 
+MAX_FILE_BYTES = 256 * 1024
+"""A run description is a page of text; what is larger is another file, named by mistake."""
+
 
 def _none_or_section(value: object) -> object:
     if value == "none":
@@ -223,13 +226,19 @@ def default_storage(home: Path) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with open(path, "rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadInput("BadDescription", f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+        seen = f"{path} is not UTF-8 text: {error.reason} at byte {error.start}"
+        raise BadInput("BadDescription", seen, "save it as UTF-8") from error
     except OSError as error:
         raise BadInput(
             "NoDescription", f"cannot read {path}: {error.strerror}", "make one with `python pipelines/train.py init`"
         ) from error
+    if len(data) > MAX_FILE_BYTES:
+        raise BadInput("BadDescription", f"{path} is larger than {MAX_FILE_BYTES} bytes", "name a run description")
+    return text
 
 
 def _override(source: Any, text: str) -> None:

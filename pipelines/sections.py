@@ -1,5 +1,6 @@
 """The sections of the run description: a model a stage, each field with its meaning, unit, range and default."""
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -77,6 +78,9 @@ def _free_variable(name: str) -> str:
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), AfterValidator(_free_variable)]
 
 
+EXPERIMENT = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
+
+
 def _resume_point(text: str) -> str:
     kind, _, step = text.partition(":")
     if (
@@ -86,7 +90,7 @@ def _resume_point(text: str) -> str:
     ):
         return text
     experiment, _, which = text.partition("@")
-    if which == "latest" and experiment and len(experiment) <= MAX_EXPERIMENT_LENGTH:
+    if which == "latest" and len(experiment) <= MAX_EXPERIMENT_LENGTH and EXPERIMENT.fullmatch(experiment):
         return text
     raise ValueError(
         f"not a resume point: {text!r}; write latest, fresh, step:<n>, a checkpoint id such as step-300-term-2, "

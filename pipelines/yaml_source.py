@@ -16,7 +16,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _PREFIX = "tag:yaml.org,2002:"
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
-_MAX_VALUES = 20_000
+_MAX_VALUES, _MAX_DEPTH = 20_000, 32
 _FORBIDDEN = re.compile("[\ud800-\udfff]")
 
 
@@ -95,9 +95,12 @@ class _Builder:
         place = self.place(node.start_mark)
         self.source.places.setdefault(path, place)  # a key's line, when there is one, is the better answer
         self.num_values += 1
-        if id(node) in self.open_nodes or self.num_values > _MAX_VALUES:
-            if self.num_values <= _MAX_VALUES + 1:
-                self.refuse(place, path, "an alias that contains itself, or too many values", "write the values out")
+        if self.num_values > _MAX_VALUES:
+            if self.num_values == _MAX_VALUES + 1:
+                self.refuse(place, path, f"more than {_MAX_VALUES} values", "write fewer; aliases count each time")
+            return None
+        if id(node) in self.open_nodes or len(path) > _MAX_DEPTH:
+            self.refuse(place, path[:3], "an alias that contains itself, or very deep nesting", "write it out flat")
             return None
         self.open_nodes.add(id(node))
         try:

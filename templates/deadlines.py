@@ -1,5 +1,7 @@
 """Deadline arithmetic: how long a leaf, a path of leaves and a whole Workflow may take."""
 
+import math
+
 BACKOFF_SECONDS = 3
 """Wait before the first retry. Short, because Argo waits it before it even asks whether to retry."""
 BACKOFF_FACTOR = 3
@@ -26,8 +28,8 @@ def backoff_seconds(retries: int) -> float:
 
 
 def stage_seconds(timeout: float, retries: int) -> float:
-    """The longest a leaf can take: every attempt to its deadline, every backoff waited."""
-    return (retries + 1) * timeout + backoff_seconds(retries)
+    """The longest a leaf can take: every attempt to its deadline (whole seconds), every backoff waited."""
+    return (retries + 1) * math.ceil(timeout) + backoff_seconds(retries)
 
 
 def path_seconds(*parts: float) -> float:

@@ -96,7 +96,7 @@ def _tag_problems(workflow: Workflow) -> Iterator[Problem]:
     given = {f"workflow.parameters.{parameter.name}" for parameter in spec.arguments.parameters} | _ALWAYS
     outside = _data(workflow) | {"spec": _data(spec) | {"templates": []}}
     for path, tag in tags(outside):
-        yield Problem(path, f"the tag {{{{{tag}}}}}", "Argo does not substitute it here; write the value")
+        yield Problem(path, _shown(tag), "Argo does not substitute it here; write the value")
     for template in spec.templates:
         where = f"spec.templates[{template.name}]"
         inputs = {f"inputs.parameters.{parameter.name}" for parameter in template.inputs.parameters}
@@ -108,7 +108,7 @@ def _tag_problems(workflow: Workflow) -> Iterator[Problem]:
             known.add("retries")
         for path, tag in tags(_data(template)):
             if not path.startswith("container."):
-                yield Problem(f"{where}.{path}", f"the tag {{{{{tag}}}}}", "tags belong into the container's fields")
+                yield Problem(f"{where}.{path}", _shown(tag), "tags belong into the container's fields")
             elif tag not in known:
                 yield _unknown_tag(f"{where}.{path}", tag, known)
 
@@ -127,7 +127,7 @@ def _task_tag_problems(workflow: Workflow, dag: DagView, known: set[str], where:
         for path, tag in tags(_data(task)):
             inner = f"{where}.dag.tasks[{task.name}].{path}"
             if not path.startswith("arguments."):
-                yield Problem(inner, f"the tag {{{{{tag}}}}}", "tags belong into a task's arguments")
+                yield Problem(inner, _shown(tag), "tags belong into a task's arguments")
             elif tag not in available:
                 yield _unknown_tag(inner, tag, available)
 
@@ -140,6 +140,10 @@ def _unknown_tag(where: str, tag: str | None, known: set[str]) -> Problem:
     if tag.startswith("tasks."):
         return Problem(where, f"{{{{{tag}}}}} is not an output of a task that this one waits for", "add it to depends")
     return Problem(where, f"{{{{{tag}}}}} is not declared here", f"known are {', '.join(sorted(known))}")
+
+
+def _shown(tag: str | None) -> str:
+    return "`{{` without `}}`" if tag is None else f"the tag {{{{{tag}}}}}"
 
 
 def _data(view: View) -> dict[str, Any]:

@@ -131,6 +131,7 @@ def test_durations_and_sizes_are_written_as_people_do(here: Path) -> None:
         (MINIMAL + "storage: s3://x\n", "run.yaml:11 storage: not a storage: 's3://x'; write file:///absolute/folder"),
         (MINIMAL + "storage: file:///x/{{y}}\n", "run.yaml:11 storage: holds braces"),
         (MINIMAL + "image: '{{workflow.name}}'\n", "run.yaml:11 image: holds braces"),
+        (MINIMAL + "resume: {from: Other@latest}\n", "run.yaml:11 resume.from: not a resume point: 'Other@latest'"),
         (MINIMAL + "resume: {from: step-3}\n", "run.yaml:11 resume.from: not a resume point: 'step-3'; write latest,"),
         (replaced("checkpoint: none", "checkpoint: no"), "run.yaml:10 checkpoint: is false, not a section; write"),
         (replaced("checkpoint: none", "checkpoint:"), "run.yaml:10 checkpoint: is empty; write `none`"),
@@ -237,6 +238,7 @@ def test_an_override_is_yaml(here: Path) -> None:
         (lambda path: None, "cannot read run.yaml: No such file or directory; make one with"),
         (lambda path: path.mkdir(), "cannot read run.yaml: Is a directory"),
         (lambda path: path.write_bytes(b"a: \xff\n"), "run.yaml is not UTF-8 text"),
+        (lambda path: path.write_text("a" * 300_000), "run.yaml is larger than 262144 bytes"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(prepare: Any, expected: str, here: Path) -> None:
@@ -244,6 +246,12 @@ def test_a_file_that_cannot_be_read_is_named(prepare: Any, expected: str, here: 
 
     with pytest.raises(BadInput, match=expected):
         load_config(Path("run.yaml"))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(here: Path) -> None:
+    (here / "run.yaml").write_bytes(b"\xef\xbb\xbf" + MINIMAL.encode())
+
+    assert load_config(Path("run.yaml")).experiment == "gpt-tiny"
 
 
 def test_an_unknown_recipe_gets_the_nearest_name() -> None:

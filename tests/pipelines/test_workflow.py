@@ -65,6 +65,10 @@ def test_places_differ_in_parameters_only() -> None:
     assert here == there
 
 
+def test_fractions_of_a_second_leave_the_deadlines_sound() -> None:
+    compiled("verify.timeout=1500ms", "retain.timeout=100ms", "launch.limits.run=90500ms")
+
+
 def test_the_launcher_gets_time_to_stop_its_gang() -> None:
     launch = leaf(compiled("launch.limits.stop=5m"), "launch")
 
