@@ -17,12 +17,12 @@ class Fault:
     actual: str = ""
 
     def __str__(self) -> str:
-        place = self.file
+        place = "".join(letter if letter.isprintable() else "?" for letter in self.file)
         if self.tensor is not None:
             place += f", tensor {self.tensor}"
         if self.offset is not None:
             place += f", byte {self.offset}"
         told = f"{place}: {self.problem}"
-        if self.expected or self.actual:
-            told += f" (expected {self.expected or 'nothing'}, found {self.actual or 'nothing'})"
-        return told
+        details = [f"expected {self.expected}"] if self.expected else []
+        details += [f"found {self.actual}"] if self.actual else []
+        return f"{told} ({', '.join(details)})" if details else told

@@ -75,8 +75,8 @@ class SafetensorsInspector:
 
     def finish(self) -> list[Fault]:
         if self._tensors is None and not self._is_skipping:
-            told = f"{self._header_end} bytes of length and header"
-            self._fault("ends inside its header", offset=self._position, expected=told)
+            most, found = f"at least {self._header_end} bytes", f"{self._position} bytes"
+            self._fault("ends inside its header", offset=self._position, expected=most, actual=found)
         return self._faults
 
     def _take_header(self, chunk: memoryview) -> None:
