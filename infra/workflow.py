@@ -13,7 +13,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from components.contracts.units import parse_duration
-from components.errors import BadInput, Problem
+from components.errors import BadInput
+from infra.refusals import refusals
 
 
 def _int_of_text(value: object) -> object:
@@ -245,22 +246,13 @@ WITHOUT_MEANING: Mapping[tuple[type[View], str], str] = {
 }
 """Fields that one machine has no use for, and why. All other fields of the view are honoured."""
 
-_REFUSED = {
-    "dependencies": "use depends: a task has one or the other",
-    "maxDuration": "it counts from the first attempt's start and kills a healthy later attempt",
-    "templateDefaults": "it is merged into every template, also DAGs, and multiplies retries; set each leaf's own",
-    "retryStrategy": "on the whole Workflow it multiplies the leaves' own; set it on leaves only",
-    "timeout": "use activeDeadlineSeconds; with both, timeout wins, and with retries neither frees a pending pod",
-    "continueOn": "say it in depends",
-}
-
 
 def load_workflow(manifest: Any, *, where: str = "manifest") -> Workflow:
     """The typed view of a manifest. Raises BadInput naming the path of every field that is unknown or wrong."""
     try:
         return Workflow.model_validate(manifest)
     except ValidationError as error:
-        problems = [_problem(item, manifest) for item in error.errors()]
+        problems = refusals(error, manifest)
         raise BadInput(
             "UnsupportedWorkflow",
             f"{where} holds what Argosy does not emit or understand",
@@ -295,27 +287,3 @@ def _view_in(annotation: Any) -> type[View] | None:
     if isinstance(annotation, type) and issubclass(annotation, View):
         return annotation
     return next((view for part in typing.get_args(annotation) if (view := _view_in(part))), None)
-
-
-def _problem(item: Any, manifest: Any) -> Problem:
-    path = _named_path(item["loc"], manifest)
-    if item["type"] == "extra_forbidden":
-        name = str(item["loc"][-1])
-        return Problem(path, "unknown field", _REFUSED.get(name, "Argosy neither emits nor honours it; remove it"))
-    return Problem(path or "manifest", item["msg"].removeprefix("Value error, "))
-
-
-def _named_path(location: tuple[int | str, ...], manifest: Any) -> str:
-    """Path with list items by name: spec.templates[retain].container.image."""
-    value, path = manifest, ""
-    for part in location:
-        try:
-            value = value[part]
-        except (KeyError, IndexError, TypeError):
-            value = None
-        if isinstance(part, int):
-            name = value.get("name") if isinstance(value, Mapping) else None
-            path += f"[{name if isinstance(name, str) else part}]"
-        else:
-            path += f".{part}" if path else part
-    return path
