@@ -48,6 +48,8 @@ class EngineNode(Document):
     """The engine's words."""
     last_words: str = ""
     """What the newest attempt left in its termination log."""
+    last_lines: tuple[str, ...] = ()
+    """The end of its output, when it failed without last words."""
     started_at: str | None = None
     attempt_started_at: str | None = None
     """Start of the newest attempt; tells whether a stage's own record speaks of it."""
@@ -87,6 +89,8 @@ class StageView(Document):
     fix: str = ""
     engine_message: str = ""
     """The engine's words: a deadline, a stop, a command that could not be started."""
+    last_lines: tuple[str, ...] = ()
+    """The end of its output, when it failed without words of its own."""
     outputs: dict[str, str] = {}
 
 

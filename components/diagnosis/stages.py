@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from components.contracts.run_view import RunView, StageView
 from components.diagnosis.gang import attempts_evidence, check_evidence, diagnose_launch
 from components.diagnosis.verdict import Actor, Diagnosis, Evidence, logs_command, resume_command
+from components.diagnosis.worker import explain_lines, last_exception
 from components.errors import ExitCode
 
 _DISK_FULL = re.compile(r"No space left on device|quota is used up|\[Errno 28\]")
@@ -148,9 +149,7 @@ def _by_own_words(view: RunView, stage: StageView) -> Diagnosis:
         "Lost", "was lost without an exit code", Actor.MACHINE, "see whether something killed it"
     )  # fmt: skip
     if ending is None:
-        ending = _Ending(
-            "StageFailed", f"ended with exit code {code}", Actor.ARGOSY, "look at its log"
-        )  # fmt: skip
+        return _by_last_lines(view, stage)
     repeats = (
         f"then {resume_command(view)}" if code != ExitCode.BUG else f"see {logs_command(view, '--stage', stage.task)}"
     )
@@ -163,6 +162,19 @@ def _by_own_words(view: RunView, stage: StageView) -> Diagnosis:
     return _diagnosis(
         view, stage, stage.reason, f"{stage.task}: {_sentence(stage)}", ending.actor, f"{action}, {repeats}"
     )
+
+
+def _by_last_lines(view: RunView, stage: StageView) -> Diagnosis:
+    """A stage that ended with a code that is not ours, so before or after our own code ran."""
+    found, ending = explain_lines(stage.last_lines), f"{stage.task} ended with exit code {stage.exit_code}"
+    action = f"see {logs_command(view, '--stage', stage.task)}, then {resume_command(view)}"
+    if found is not None:
+        # Ours to start, so it is the machine's installation, not somebody's training program.
+        action = f"`doctor` looks for what is missing; {action}"
+        return _diagnosis(view, stage, found.reason, f"{ending}: {found.cause}", Actor.MACHINE, action)
+    says = last_exception(stage.last_lines) or (stage.last_lines[-1] if stage.last_lines else "")
+    cause = f"{ending}: {says.rstrip('. ;')}" if says else ending
+    return _diagnosis(view, stage, "StageFailed", cause, Actor.ARGOSY, action)
 
 
 def _sentence(stage: StageView) -> str:
@@ -196,6 +208,7 @@ def _diagnosis(
     if lines:
         facts.append(Evidence(object=name, field="message", value=lines[0]))
     facts += [Evidence(object=name, field="fault", value=line.strip()) for line in lines[1:21]]
+    facts += [Evidence(object=name, field="last lines", value=line) for line in stage.last_lines]
     return Diagnosis(
         reason=reason, cause=cause, since=stage.ended_at, actor=actor, action=action, evidence=(*facts, *evidence)
     )

@@ -1,6 +1,7 @@
 """Why a rank failed: its exit code or signal, and what its last lines say (a table, read top to bottom)."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from components.contracts.gang import Failure, FailureKind
@@ -37,7 +38,7 @@ _SIGNS = (
         "make the batch or the model smaller, or use more devices",
     ),
     _sign(
-        r"(?:ModuleNotFoundError|ImportError): .+", "ImportFailed", "{0}", Actor.PROGRAM,
+        r"(?:ModuleNotFoundError|ImportError): .+|\bNo module named [\w.']+", "ImportFailed", "{0}", Actor.PROGRAM,
         "install the module for the interpreter that launch.command starts, or correct the import",
     ),
     _sign(
@@ -113,21 +114,33 @@ def explain_worker(failure: Failure) -> WorkerCause:
             "end the process that takes ports in that range",
         )  # fmt: skip
     ending = _ending(failure)
-    for line in reversed(failure.last_lines):
-        for sign in _SIGNS:
-            match = sign.pattern.search(line)
-            if match:
-                says = sign.says.format(_short(match[0]))
-                return WorkerCause(sign.reason, f"{who} {ending}: {says}", sign.actor, sign.action)
+    found = explain_lines(failure.last_lines)
+    if found is not None:
+        return WorkerCause(found.reason, f"{who} {ending}: {found.cause}", found.actor, found.action)
     if failure.signal in _SIGNALS:
         reason, says, action = _SIGNALS[failure.signal]
         actor = Actor.MACHINE if failure.signal == "SIGBUS" else Actor.PROGRAM
         return WorkerCause(reason, f"{who} was {says}" if says.startswith("killed") else f"{who} {says}", actor, action)
-    exception = next((line for line in reversed(failure.last_lines) if _EXCEPTION.match(line)), None)
+    exception = last_exception(failure.last_lines)
     action = "correct the program" if failure.last_lines else "look at the program's log"
     return WorkerCause(
-        "WorkerFailed", f"{who} {ending}" + (f": {_short(exception)}" if exception else ""), Actor.PROGRAM, action
+        "WorkerFailed", f"{who} {ending}" + (f": {exception}" if exception else ""), Actor.PROGRAM, action
     )
+
+
+def explain_lines(lines: Sequence[str]) -> WorkerCause | None:
+    """What a program's last lines say about its end, newest first; None when they are no known sign."""
+    for line in reversed(lines):
+        for sign in _SIGNS:
+            match = sign.pattern.search(line)
+            if match:
+                return WorkerCause(sign.reason, sign.says.format(_short(match[0])), sign.actor, sign.action)
+    return None
+
+
+def last_exception(lines: Sequence[str]) -> str:
+    """The newest line that looks like the end of a traceback; empty when there is none."""
+    return next((_short(line) for line in reversed(lines) if _EXCEPTION.match(line)), "")
 
 
 def _ending(failure: Failure) -> str:

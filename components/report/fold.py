@@ -143,6 +143,7 @@ def _stage(task: str, node: EngineNode | None, record: StageRecord | None, engin
         reason=record.reason if record and explains else "",
         message=(record.message if record and explains else "") or ((node.last_words or node.message) if node else ""),
         engine_message=node.message if node else "",
+        last_lines=node.last_lines if node else (),
         fix=record.fix if record and explains else "",
         outputs=(node.outputs if node else {}) or (record.outputs if record else {}),
     )

@@ -5,6 +5,7 @@ A `LogReader` remembers where it was, so the same one serves a single look and `
 
 import heapq
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +14,13 @@ from typing import Any
 
 from components.contracts.layout import run_folder
 from components.errors import Transient
+from components.report.text import plain
 from components.storage.base import ObjectNotFound, ObjectStore
 
 _STREAM = re.compile(r"node-(?P<node_rank>\d+)(?:\.rank-(?P<rank>\d+))?(?:\.attempt-(?P<attempt>\d+))?$")
 _CHUNK = re.compile(r"/gang/g(?P<generation>\d+)/logs/(?P<stream>[^/]+)/(?P<chunk>\d+)\.jsonl$")
+
+_TAIL_BYTES = 16 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,19 @@ class _Position:
     chunk: int = -1
     last_at: str = ""
     rest: bytes = field(default=b"")
+
+
+def tail(path: Path, *, num_lines: int = 8) -> tuple[str, ...]:
+    """The last messages in a file, control characters removed; none when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL_BYTES))
+            raws = file.read().splitlines()[-num_lines:]
+    except OSError:
+        return ()
+    lines = [text for line in _lines(raws, _Position("")) for text in plain(line.message).splitlines()]
+    return tuple(line[:500] for line in lines if line.strip())[-num_lines:]
 
 
 class LogReader:

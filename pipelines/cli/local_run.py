@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from components.errors import BadInput
-from components.report.logs import LogFile
+from components.report.logs import LogFile, tail
 from components.storage.base import ObjectStore, open_store
 from infra.local import client
 from infra.local.names import EXIT_NODE
@@ -75,7 +75,17 @@ class LocalRun:
         from pipelines.cli.engine_view import engine_view
 
         is_alive = self.engine_alive()  # before the events: an engine that ends in between has written its last one
-        return engine_view(self.folder.state(), is_alive=is_alive, tasks=self._tasks, asked=self.folder.stop_request())
+        state = self.folder.state()
+        view = engine_view(state, is_alive=is_alive, tasks=self._tasks, asked=self.folder.stop_request())
+        ends = {
+            task_of(node): tail(self.folder.path / node.log_path)
+            for node in state.nodes.values()
+            if node.phase in ("Failed", "Error") and node.log_path and node.last and not node.last.last_words
+        }
+        if not ends:
+            return view
+        nodes = [node.model_copy(update={"last_lines": ends.get(node.task, ())}) for node in view.nodes]
+        return view.model_copy(update={"nodes": tuple(nodes)})
 
     def view(self) -> "RunView":
         """Everything known about the run now."""

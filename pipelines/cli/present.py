@@ -215,7 +215,7 @@ def _common_state(stages: Sequence[StageView]) -> StageState:
 
 def _time(stages: Sequence[StageView], now: datetime) -> str:
     started = min((stage.started_at for stage in stages if stage.started_at), default=None)
-    if started is None:
+    if started is None or not any(stage.attempts for stage in stages):
         return ""
     is_over = all(stage.ended_at or stage.state is not StageState.RUNNING for stage in stages)
     ended = max((stage.ended_at for stage in stages if stage.ended_at), default=None)

@@ -267,7 +267,20 @@ TABLE = [
     (
         "an exit code nobody knows",
         failed("shard-plan", 9, message=""),
-        ("StageFailed", Actor.ARGOSY, "shard-plan ended with exit code 9", "look at its log"),
+        ("StageFailed", Actor.ARGOSY, "shard-plan ended with exit code 9", "logs tiny-b2c4d --stage shard-plan"),
+    ),
+    (
+        "a stage that ended before our own code ran",
+        a_view(engine=an_engine(a_node("preflight", "Failed", last_lines=(
+            "python: No module named components.preflight.__main__",)), phase="Failed")),
+        ("ImportFailed", Actor.MACHINE, "preflight ended with exit code 1: No module named components.preflight",
+         "`doctor` looks for what is missing"),
+    ),
+    (
+        "a stage that ended with an exception nobody caught",
+        a_view(engine=an_engine(a_node("preflight", "Failed", last_lines=("Traceback", "KeyError: 'x'")),
+                                phase="Failed")),
+        ("StageFailed", Actor.ARGOSY, "preflight ended with exit code 1: KeyError: 'x'", "--stage preflight"),
     ),
     # Stops
     (
