@@ -190,8 +190,8 @@ class LaunchSection(StageLimits):
     """Folder the program starts in; relative to the folder of this file, which is also the default."""
     limits: Limits = Limits()
     """Clocks of the gang."""
-    max_restarts: Annotated[int, Field(ge=0, le=1000)] = 3
-    """Restarts after failures, over the whole run: 0 to 1000. Preemption or a lost launcher costs none."""
+    max_restarts: Annotated[int, Field(ge=0, le=100)] = 3
+    """Restarts after failures, over the whole run: 0 to 100. Preemption or a lost launcher costs none."""
     timeout: Time | None = None  # type: ignore[assignment]
     """Deadline of one attempt of the launcher. Default: (max_restarts + 1) * (start + stop) + run + 5m."""
     retries: Retries = 3

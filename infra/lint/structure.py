@@ -9,6 +9,7 @@ from infra.local.expressions import ExpressionError, parse_depends, parse_retry
 from infra.workflow import DagView, TemplateView, Workflow
 
 MAX_NAME = 63
+MAX_POD_SECONDS = 2**31 - 1
 GENERATED_SUFFIX = 5
 """Characters the API server appends to generateName."""
 
@@ -69,6 +70,9 @@ def _template_problems(workflow: Workflow) -> Iterator[Problem]:
 def _leaf_problems(leaf: TemplateView, where: str) -> Iterator[Problem]:
     if not leaf.active_deadline_seconds:
         yield Problem(f"{where}.activeDeadlineSeconds", "missing: an attempt could run for ever", "set a deadline")
+    elif leaf.active_deadline_seconds > MAX_POD_SECONDS:
+        seen = f"{leaf.active_deadline_seconds} s; Kubernetes admits {MAX_POD_SECONDS}"
+        yield Problem(f"{where}.activeDeadlineSeconds", seen, "set a shorter deadline")
     retry = leaf.retry_strategy
     if retry is None:
         yield Problem(f"{where}.retryStrategy", "missing", "every leaf says when it is retried; limit 0 means never")

@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from components.errors import BadInput
 from components.launch.spec import LaunchSpec
@@ -144,3 +146,27 @@ def test_the_view_accepts_what_is_compiled() -> None:
 def test_a_manifest_that_would_not_run_as_meant_is_refused() -> None:
     with pytest.raises(BadInput, match="holds braces"):
         compiled("storage=file:///{{x}}")
+
+
+seconds = st.integers(1, 30 * 86_400_000).map(lambda milliseconds: f"{milliseconds}ms")
+retries = st.integers(0, 20)
+
+
+@settings(max_examples=50)
+@given(
+    timeouts=st.tuples(seconds, seconds, seconds, seconds),
+    limits=st.tuples(seconds, seconds, seconds),
+    attempts=st.tuples(retries, retries, retries, retries, retries),
+    num_tasks=st.integers(1, 1000),
+)
+def test_every_valid_description_compiles_to_a_manifest_without_a_fault(
+    timeouts: tuple[str, ...], limits: tuple[str, ...], attempts: tuple[int, ...], num_tasks: int
+) -> None:
+    stages = ("shard", "preflight", "verify", "retain")
+    overrides = [f"{stage}.timeout={timeout}" for stage, timeout in zip(stages, timeouts, strict=True)]
+    overrides += [f"launch.limits.{name}={limit}" for name, limit in zip(("run", "start", "stop"), limits, strict=True)]
+    overrides += [f"{stage}.retries={count}" for stage, count in zip((*stages, "launch"), attempts, strict=True)]
+
+    manifest = compiled(f"shard.num_tasks={num_tasks}", *overrides)
+
+    assert manifest["spec"]["activeDeadlineSeconds"] > 0

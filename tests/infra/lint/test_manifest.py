@@ -148,6 +148,10 @@ def test_a_sound_manifest_passes() -> None:
         (task(1, name="c" * 64), "(64 characters) is no name here"),
         (template(PLAN, metadata={"labels": {"a": "x y"}}), "spec.templates[plan].metadata.labels[a]: 'x y'"),
         (without(TRAIN, "activeDeadlineSeconds"), "spec.templates[train].activeDeadlineSeconds: missing"),
+        (
+            template(TRAIN, activeDeadlineSeconds=2**31),
+            "spec.templates[train].activeDeadlineSeconds: 2147483648 s; Kub",
+        ),
         (without(FINISH, "activeDeadlineSeconds"), "spec.templates[finish].activeDeadlineSeconds: missing"),
         (without(TRAIN, "retryStrategy"), "spec.templates[train].retryStrategy: missing"),
         (retry(TRAIN, retryPolicy=None), "spec.templates[train].retryStrategy: policy and expression are not both set"),
