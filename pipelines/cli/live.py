@@ -48,11 +48,14 @@ class LiveShow:
         view = self._view
         if view is None:
             return Group(Text("starting", style="dim"))
-        grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for name in ("stage", "state", "tries", "time"):
-            grid.add_column(name, no_wrap=True, header_style="dim")
-        grid.add_column("", no_wrap=True, overflow="ellipsis")
-        for stage, state, attempts, seconds, detail in stage_rows(view, now()):
+        stages = stage_rows(view, now(), with_progress=False)
+        grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=True)
+        for column, name in enumerate(("stage", "state", "tries", "time")):
+            # On a narrow terminal only the last column gives way.
+            width = max(len(name), *(len(row[column]) for row in stages)) if stages else len(name)
+            grid.add_column(name, no_wrap=True, header_style="dim", min_width=width)
+        grid.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
+        for stage, state, attempts, seconds, detail in stages:
             grid.add_row(Text(stage), Text(state, style=_COLOURS.get(state, "")), attempts, seconds, Text(detail))
         title = Text(view.run, style="bold").append(f"  {view.state.value}", style="not bold")
         rows: list[Text | Table] = [title, grid]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contracts.clock import parse_utc
+from components.contracts.gang import GangState
 from components.contracts.lifecycle import RunState
 from components.contracts.run_view import CheckpointRow, RunView, StageState, StageView
 from components.contracts.units import format_duration
@@ -23,13 +24,21 @@ _PROGRESS_SECONDS = 10.0
 _SHARD_TASK = re.compile(r"shard-task-\d+$")
 
 
-def stage_rows(view: RunView, now: datetime) -> list[tuple[str, str, str, str, str]]:
+def stage_rows(view: RunView, now: datetime, *, with_progress: bool = True) -> list[tuple[str, str, str, str, str]]:
     """Stage, state, attempts, time, what it does. Many shard tasks share a line."""
     rows = []
     for name, stages in _grouped(view.stages):
         state = _common_state(stages)
         attempts = max(stage.attempts for stage in stages)
-        rows.append((name, state.value, str(attempts) if attempts else "", _time(stages, now), _detail(view, stages)))
+        rows.append(
+            (
+                name,
+                state.value,
+                str(attempts) if attempts else "",
+                _time(stages, now),
+                _detail(view, stages, with_progress),
+            )
+        )
     return rows
 
 
@@ -223,18 +232,22 @@ def _time(stages: Sequence[StageView], now: datetime) -> str:
     return _seconds((end - parse_utc(started)).total_seconds()) if end else ""
 
 
-def _detail(view: RunView, stages: Sequence[StageView]) -> str:
+def _detail(view: RunView, stages: Sequence[StageView], with_progress: bool) -> str:
     stage = stages[0]
     if len(stages) > 1:
         done = sum(item.state is StageState.SUCCEEDED for item in stages)
         return f"{done} of {len(stages)} done" if done < len(stages) else ""
     if stage.task == "launch" and stage.state is StageState.RUNNING and view.gang is not None:
         restarts = f"restarts {view.gang.restarts_used}" if view.gang.restarts_used else ""
-        text = progress(view) or f"{view.gang.num_joined} agents joined"
+        text = (progress(view) if with_progress else "") if view.step is not None else _joined(view.gang)
         return ", ".join(part for part in (view.gang.state.value, text, restarts) if part)
     if stage.state in (StageState.FAILED, StageState.LOST):
         return _short(stage.message or (f"exit code {stage.exit_code}" if stage.exit_code is not None else ""))
     return _short(", ".join(f"{name} {value}" for name, value in sorted(stage.outputs.items()) if name != "report"))
+
+
+def _joined(gang: GangState) -> str:
+    return f"{gang.num_joined} agent{'' if gang.num_joined == 1 else 's'} joined"
 
 
 def _stage_change(stage: StageView) -> str:
