@@ -37,6 +37,7 @@ def preflight_spec(config: TrainConfig) -> PreflightSpec:
         num_nodes=launch.num_nodes,
         nproc_per_node=launch.nproc_per_node,
         command=launch.command,
+        env=launch.env,
         workdir=launch.workdir or "",
         start=launch.start,
         backend=launch.backend,

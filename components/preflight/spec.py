@@ -17,6 +17,8 @@ class PreflightSpec(Document):
     num_nodes: PositiveInt
     nproc_per_node: PositiveInt
     command: tuple[str, ...]
+    env: dict[str, str] = {}
+    """What the program finds in its environment besides ours; its PATH decides which program it is."""
     workdir: str = ""
     """Folder the program starts in; relative to --workdir, which is also what empty means."""
     start: Literal["rank", "node"]
