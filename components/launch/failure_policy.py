@@ -189,8 +189,8 @@ def _node_unfit(agent: AgentStatus, ending: Ending, budget: Budget) -> Decision:
     message = ending.state.message if ending.state and ending.state.exit_code else ""
     seen = message or f"node {agent.node_rank} is unfit: its agent {agent.ending()}"
     if not budget.replaces_nodes:
-        fix = "all nodes are this machine: mend what the check names, or ask for less"
-        return Finish(ExitCode.ENVIRONMENT_UNFIT, "NodeUnfit", seen, fix)
+        reason = (ending.state.reason if ending.state and message else "") or "NodeUnfit"
+        return Finish(ExitCode.ENVIRONMENT_UNFIT, reason, seen, "all nodes are this machine: there is no other to try")
     if budget.allows_restart:
         return NewGeneration(
             "NodeUnfit", seen, charged=True, excluded_nodes=(agent.node_rank,), exit_code=ExitCode.NODE_UNFIT
@@ -221,7 +221,7 @@ _FIXES_BY_REASON = {
     "StartFailed": "correct launch.command: a program on PATH or a path relative to launch.workdir",
     "RunDeadline": "raise launch.limits.run",
     "StartDeadline": "mend what is missing, or raise launch.limits.start",
-    "ChecksFailed": "mend what the checks name",
+    "ChecksFailed": "",  # the message carries each check's remedy
 }
 
 _FIXES = {

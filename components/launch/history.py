@@ -106,7 +106,7 @@ def count_restarts(history: History, ledger: LedgerState, run: str) -> int:
 def begin_after(history: History, budget: Budget) -> Decision:
     """What a launcher that has just started does: a first or next generation, or only its predecessor's conclusion."""
     if not history.generations:
-        return NewGeneration("Start", "this run has no generation yet", charged=False)
+        return NewGeneration("Start", "the run begins", charged=False)
     last = history.generations[-1]
     state = history.state_of(last.generation)
     recorded = history.launch.exit_code if history.launch else None

@@ -45,11 +45,12 @@ class Place:
 
     folder: Path
     run: str = "exp-abcde"
+    data_version: str = "data1"
     num_attempts: int = 0
     started: list["subprocess.Popen[str]"] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.store.create(shard_manifest_key("data1"), b"{}")
+        self.store.create(shard_manifest_key(self.data_version), b"{}")
 
     @property
     def store(self) -> ObjectStore:
@@ -77,7 +78,8 @@ class Place:
         argv = [
             *stage, "--spec", spec.to_bytes().decode(), "--storage", self.storage, "--run", run or self.run,
             "--workflow", self.run, "--experiment", spec.experiment, "--task", "launch",
-            "--attempt", str(self.num_attempts), "--workdir", str(self.folder), "--input", "data_version=data1",
+            "--attempt", str(self.num_attempts), "--workdir", str(self.folder),
+            "--input", f"data_version={self.data_version}",
         ]  # fmt: skip
         env = {
             **os.environ, "PYTHONPATH": str(CHECKOUT), "ARGOSY_TARGET": "local", "ARGOSY_OUT": str(folder / "out"),

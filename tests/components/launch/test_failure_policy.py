@@ -151,3 +151,10 @@ def test_a_run_that_used_up_its_time_says_which_limit_to_raise() -> None:
     state = a_state(RunState.STOPPED, exit_code=83, reason="RunDeadline", message="the ranks have been running for 1h")
     decision = decide(Ending((exited(0, 83), exited(1, 83)), state), a_budget())
     assert decision == Finish(83, "RunDeadline", "the ranks have been running for 1h", "raise launch.limits.run")
+
+
+def test_failed_node_checks_are_told_as_agent_0_summed_them_up() -> None:
+    text = "nodes 0, 1: check memory is fail: 1 GiB, expected 2 GiB; ask for less"
+    state = a_state(RunState.FAILED, exit_code=80, reason="ChecksFailed", message=text)
+    decision = decide(Ending((exited(0, 80), exited(1, 80)), state), a_budget())
+    assert decision == Finish(81, "ChecksFailed", text, "all nodes are this machine: there is no other to try")
