@@ -37,9 +37,9 @@ def gang_mark(storage: str, run: str) -> str:
     return f"{run}@{storage}"
 
 
-def marked_processes(mark: str) -> list[Process]:
-    """Every running process of this user, but this one, that carries `mark`."""
-    wanted = f"{MARK}={mark}".encode()
+def marked_processes(mark: str, *, variable: str = MARK) -> list[Process]:
+    """Every running process of this user, but this one, that carries `mark` in its environment."""
+    wanted = f"{variable}={mark}".encode()
     found = []
     for entry in os.scandir("/proc") if sys.platform == "linux" else ():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():

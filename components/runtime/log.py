@@ -42,5 +42,5 @@ class Log:
             try:
                 self._stream.write(text)
                 self._stream.flush()
-            except (BrokenPipeError, ValueError):
-                pass  # whoever read the log is gone; the work goes on
+            except (OSError, ValueError):
+                pass  # whoever read the log is gone, or its disk is full; the work goes on

@@ -13,7 +13,7 @@ from components.contracts.canonical import canonical_bytes
 from components.contracts.clock import now_text
 from components.errors import ArgosyError, BadInput, EnvironmentUnfit
 from infra.local.reader import load_program
-from infra.local.run_dir import CHECKOUT, RunDir, RunInfo, StopRequest
+from infra.local.run_dir import CHECKOUT, RunDir, RunInfo, StopRequest, sync_folder
 
 _TARGET = "local"
 
@@ -53,10 +53,11 @@ def create_run(
         try:
             _write(temporary / "manifest.json", canonical_bytes(final))
             _write(temporary / "run.json", info.to_bytes())
+            sync_folder(temporary)
             os.rename(temporary, folder)  # fails when the run exists: its folder is never empty
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-        _sync_folder(folder.parent)
+        sync_folder(folder.parent)
     except OSError as error:
         if folder.is_dir():
             raise BadInput("RunExists", f"{folder} exists already", "choose another run name") from error
@@ -175,11 +176,3 @@ def _write(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -17,7 +17,7 @@ from types import FrameType
 from components.contracts.clock import parse_utc, utc_text
 from components.errors import ArgosyError, ExitCode
 from components.runtime.log import Log
-from components.runtime.processes import boot_id, is_alive, kill_descendants, start_time
+from components.runtime.processes import boot_id, start_time
 from infra.local.container import ending, prepare_folder
 from infra.local.environment import container_environment
 from infra.local.events import (
@@ -34,6 +34,7 @@ from infra.local.events import (
     StopAsked,
 )
 from infra.local.journal import Journal
+from infra.local.leftovers import kill_leftovers
 from infra.local.names import EXIT_NODE, attempt_folder
 from infra.local.outcome import LEAF_DEADLINE, WORKFLOW_DEADLINE, outcome, stop_strategy
 from infra.local.program import Program
@@ -112,6 +113,8 @@ class Engine:
         repeated = nodes_to_repeat(self._program, self._fold.run, self._fold.nodes) if resumed else ()
         if resumed:
             self._dir.stop_path.unlink(missing_ok=True)
+        if self._fold.run.started_at is not None:
+            kill_leftovers(self._dir, self._log)
         engines = sum(isinstance(event, EngineStarted) for event in self._journal.events)
         self._journal.events.clear()
         at = utc_text(_now())
@@ -124,18 +127,10 @@ class Engine:
         )  # fmt: skip
         for node in list(self._fold.nodes.values()):
             if node.last is not None and node.last.finished_at is None:
-                self._kill_leftover(node.name, node.last.pid, node.last.process_started)
                 self._record(AttemptLost(at=at, node=node.name, attempt=node.last.attempt, message=LOST))
         for name in repeated:
             self._record(NodeReset(at=at, node=name))
         self._log.info("engine started", incarnation=engines + 1, resumed=resumed, repeated=list(repeated))
-
-    def _kill_leftover(self, node: str, pid: int, process_started: int | None) -> None:
-        # The lock says that supervisors are gone. This is for a file system whose locks do not hold.
-        if pid and process_started is not None and is_alive(pid, process_started):
-            self._log.warning("killing what an earlier engine left running", node=node, pid=pid)
-            kill_descendants(pid)
-            os.kill(pid, signal.SIGKILL)
 
     # What happened
 

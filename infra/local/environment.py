@@ -7,6 +7,8 @@ from pathlib import Path
 
 from infra.local.run_dir import CHECKOUT
 
+STOP_FILE = "ARGOSY_STOP_FILE"
+"""Names the file whose appearance asks a run to stop; also marks every process of that run."""
 _NAMES = frozenset(
     (
         "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "ARGOSY_HOME", "LD_LIBRARY_PATH",
@@ -34,7 +36,7 @@ def container_environment(
         "PYTHONUNBUFFERED": "1",
         "ARGOSY_TARGET": "local",
         "ARGOSY_OUT": str(folder / "out"),
-        "ARGOSY_STOP_FILE": str(stop_path),
+        STOP_FILE: str(stop_path),
         "ARGOSY_TERMINATION_LOG": str(folder / "last-words"),
         "ARGOSY_NODE": node,
         "ARGOSY_IMAGE": image,

@@ -7,7 +7,7 @@ from types import TracebackType
 from components.contracts.document import DamagedDocument
 from components.errors import EnvironmentUnfit
 from infra.local.events import Event, event_line, read_events
-from infra.local.run_dir import RunDir
+from infra.local.run_dir import RunDir, sync_folder
 
 _RESERVE_BYTES = 16 << 10
 
@@ -32,6 +32,7 @@ class Journal:
         os.ftruncate(self._descriptor, self._end)
         self._is_dirty = False
         self._keep_reserve()
+        sync_folder(run_dir.path)
 
     def __enter__(self) -> "Journal":
         return self

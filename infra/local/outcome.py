@@ -31,7 +31,8 @@ def outcome(run: LocalRunState, nodes: Mapping[str, NodeState]) -> Outcome:
     if phase in ("Succeeded", "Skipped", "Omitted"):
         if exit_node is None or exit_node.phase not in ("Failed", "Error"):
             return Outcome("Succeeded", "", int(ExitCode.OK))
-        return Outcome(exit_node.phase, f"{EXIT_NODE}: {exit_node.message}", _exit_code(exit_node))
+        code = int(ExitCode.STOPPED) if run.stop_is_forced else _exit_code(exit_node)
+        return Outcome(exit_node.phase, f"{EXIT_NODE}: {exit_node.message}", code)
     if run.stopped_by is not None:
         return Outcome(phase, f"Stopped with strategy '{stop_strategy(run)}'", int(ExitCode.STOPPED))
     first = first_failed(node for node in nodes.values() if node.name != EXIT_NODE)

@@ -135,6 +135,15 @@ class RunDir:
         return is_alive(holder.pid, holder.process_started)
 
 
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()

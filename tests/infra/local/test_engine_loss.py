@@ -221,3 +221,18 @@ def test_an_engine_that_cannot_record_kills_its_containers_and_can_be_resumed(en
     assert "cannot write" in run.run_dir.engine_log_path.read_text()
     assert run.run("--resume") == 0
     assert run.state.phase == "Succeeded"
+
+
+def test_what_survives_engine_and_supervisor_is_killed_before_anything_is_repeated(engine):
+    script = "test {{retries}} = 1 && exit 0; setsid sh -c 'sleep 67; true' & sleep 67"
+    run = engine(a_workflow([a_task("a")], [a_shell("a", script, **retries(0))])).start()
+    run.until_running("a")
+    family = until(lambda: pids if len(pids := run.family()) >= 4 else None)
+    supervisor = run.state.nodes["a"].last.pid
+    os.kill(run.pid, signal.SIGSTOP)  # so that it cannot clean up after its supervisor
+    os.kill(supervisor, signal.SIGKILL)
+    run.kill()
+    assert any(is_alive(pid, None) for pid in family)
+
+    assert run.run("--resume") == 0
+    assert not any(is_alive(pid, None) for pid in family)
