@@ -15,8 +15,8 @@ from components.integrity.fault import Fault
 
 _MAX_HEADER_BYTES = 100_000_000
 """The format's own limit."""
-_LOOKED_INTO_BYTES = 8 << 20
-"""About 100 000 tensors; a larger header would not fit into the memory a verifier may use."""
+_LOOKED_INTO_BYTES = 6 << 20
+"""About 70 000 tensors; a larger header would not fit into the memory a verifier may use."""
 _MAX_RANK = 64
 _MAX_FAULTS = 50
 _SHORTEST_ENTRY_BYTES = 48  # "a":{"dtype":"I8","shape":[],"data_offsets":[0,1]}

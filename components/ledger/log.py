@@ -17,7 +17,7 @@ from components.ledger.state import LedgerState, fold
 from components.storage.base import AlreadyExists, ObjectNotFound, ObjectStore
 
 _RECORD_NAME = re.compile(r"^(\d+)\.json$")
-_MAX_RECORD_BYTES = 64 << 20
+_MAX_RECORD_BYTES = 16 << 20
 _WRITE_TRIES = 6
 _STALE_TRIES = 8
 _FIRST_PAUSE_SECONDS = 0.05
@@ -131,7 +131,7 @@ class Ledger:
                 data = stream.read(_MAX_RECORD_BYTES + 1)
         except ObjectNotFound:
             return None
-        where = self.store.uri_of(key)
+        where = f"{self.store.uri}/{key}"
         if len(data) > _MAX_RECORD_BYTES:
             raise LedgerDamaged("TornRecord", f"{where} is larger than any record", "restore this object from a copy")
         record = read_record(data, where=where)
