@@ -25,6 +25,7 @@ _ORDER = ("shard-plan", "shard-task", "shard-merge", "preflight", "launch", "ver
 _DURING_TRAINING = "training-"
 """Tasks that agent 0 runs beside the workflow; they are not part of it."""
 _PACE_STEPS = 20
+_SHORT_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -89,17 +90,26 @@ def fold_run_view(documents: RunDocuments) -> RunView:
 
 
 def pace_of(steps: Sequence[StepView], total_steps: int | None) -> Pace:
-    """Seconds a step from the newest steps' times (checkpoints and waiting included), tokens a second, time left."""
+    """Seconds a step over the newest steps, tokens a second, time left.
+
+    From the steps' times, which include checkpoints and waiting; over a very short stretch from what the program
+    measured, because agents look at it a few times a second only.
+    """
     newest: list[StepView] = []
     for step in reversed(steps[-_PACE_STEPS:]):
         if newest and step.step >= newest[-1].step:
             break  # a restart went back: older attempts say nothing about now
         newest.append(step)
-    if len(newest) < 2:
-        return Pace(step_seconds=newest[0].step_seconds if newest else None)
+    if not newest:
+        return Pace()
     last, first = newest[0], newest[-1]
-    seconds = (parse_utc(last.at) - parse_utc(first.at)).total_seconds() / (last.step - first.step)
-    if seconds <= 0:
+    span = (parse_utc(last.at) - parse_utc(first.at)).total_seconds()
+    measured = [step.step_seconds for step in newest if step.step_seconds is not None]
+    if span < _SHORT_SECONDS and measured:
+        seconds = sum(measured) / len(measured)
+    elif span > 0:
+        seconds = span / (last.step - first.step)
+    else:
         return Pace()
     tokens = [step.tokens for step in newest if step.tokens is not None]
     return Pace(

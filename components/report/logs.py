@@ -34,6 +34,8 @@ class LogLine:
     node: str
     node_rank: int | None
     rank: int | None
+    generation: int | None
+    """None for lines from outside the gang."""
     fields: dict[str, Any]
     """Everything the line carries, as written."""
 
@@ -61,15 +63,25 @@ class LogFilter:
     def wants(self, line: LogLine) -> bool:
         if self.rank is not None and line.rank != self.rank:
             return False
-        if self.stage is not None and line.task != self.stage and not line.task.startswith(f"{self.stage}-"):
+        # What agents run beside the ranks has a task of its own and still belongs to the launch stage.
+        tasks = (line.task, "launch") if line.node_rank is not None else (line.task,)
+        if self.stage is not None and not any(_is_of(self.stage, task) for task in tasks):
             return False
         return self.node is None or self.node in (line.node, str(line.node_rank), f"node-{line.node_rank}")
 
     def wants_stream(self, *, task: str, node_rank: int | None, rank: int | None) -> bool:
         """Whether such a stream can hold a wanted line; saves reading the others."""
-        if self.stage is not None and task != self.stage and not task.startswith(f"{self.stage}-"):
+        if (
+            self.stage is not None
+            and not _is_of(self.stage, task)
+            and not (node_rank is not None and _is_of("training", self.stage))
+        ):
             return False
         return self.rank is None or rank is None or rank == self.rank
+
+
+def _is_of(stage: str, task: str) -> bool:
+    return task == stage or task.startswith(f"{stage}-")
 
 
 @dataclass
@@ -79,6 +91,7 @@ class _Position:
     task: str
     node_rank: int | None = None
     rank: int | None = None
+    generation: int | None = None
     offset: int = 0
     chunk: int = -1
     last_at: str = ""
@@ -122,16 +135,17 @@ class LogReader:
                 stream = f"g{match['generation']}/{match['stream']}"
                 chunks.setdefault(stream, []).append((int(match["chunk"]), item.key))
         for stream, keys in chunks.items():
-            position = self._position(stream, stream.partition("/")[2])
+            position = self._position(stream)
             if self._wanted.wants_stream(task="launch", node_rank=position.node_rank, rank=position.rank):
                 yield self._read_chunks(position, sorted(keys))
 
-    def _position(self, stream: str, name: str) -> _Position:
+    def _position(self, stream: str) -> _Position:
         if stream not in self._positions:
+            generation, _, name = stream.removeprefix("g").partition("/")
             match = _STREAM.match(name)
             node_rank = int(match["node_rank"]) if match else None
             rank = int(match["rank"]) if match and match["rank"] else None
-            self._positions[stream] = _Position("launch", node_rank, rank)
+            self._positions[stream] = _Position("launch", node_rank, rank, int(generation))
         return self._positions[stream]
 
     def _read_chunks(self, position: _Position, keys: Sequence[tuple[int, str]]) -> Iterator[LogLine]:
@@ -181,5 +195,6 @@ def _lines(raws: Sequence[bytes], position: _Position) -> Iterator[LogLine]:
         yield LogLine(
             at=at, level=str(fields.get("level", "info")), message=str(fields.get("message", "")),
             task=str(fields.get("task") or position.task), node=str(fields.get("node", "")),
-            node_rank=position.node_rank, rank=rank if isinstance(rank, int) else position.rank, fields=fields,
+            node_rank=position.node_rank, rank=rank if isinstance(rank, int) else position.rank,
+            generation=position.generation, fields=fields,
         )  # fmt: skip

@@ -15,9 +15,10 @@ from pipelines.cli.local_run import LocalRun, find_run
 from pipelines.cli.options import output_option
 
 _LOOK_SECONDS = 0.5
-_SHOWN = frozenset(
-    ("at", "level", "message", "experiment", "workflow", "run", "task", "attempt", "node", "rank", "image", "traceback")
-)
+_SHOWN = {
+    "at", "level", "message", "experiment", "workflow", "run", "task", "attempt", "node", "node_rank", "rank", "image",
+    "generation", "stream", "traceback",
+}  # fmt: skip
 """Fields with a place of their own in the line, or the same on every line of a run."""
 
 
@@ -74,6 +75,8 @@ def _print(lines: Iterable[LogLine], output: str) -> None:
 def render(line: LogLine, moment: str) -> str:
     """`19:03:11.123 launch/rank 1  step 3 loss=2.5`; continuation lines are indented."""
     where = line.task
+    if line.generation:
+        where += f"/g{line.generation}"
     if line.rank is not None:
         where += f"/rank {line.rank}"
     elif line.node_rank is not None:

@@ -243,7 +243,9 @@ def _detail(view: RunView, stages: Sequence[StageView], with_progress: bool) -> 
         return ", ".join(part for part in (view.gang.state.value, text, restarts) if part)
     if stage.state in (StageState.FAILED, StageState.LOST):
         return _short(stage.message or (f"exit code {stage.exit_code}" if stage.exit_code is not None else ""))
-    return _short(", ".join(f"{name} {value}" for name, value in sorted(stage.outputs.items()) if name != "report"))
+    return _short(
+        ", ".join(f"{name} {value}" for name, value in sorted(stage.outputs.items()) if value and name != "report")
+    )
 
 
 def _joined(gang: GangState) -> str:

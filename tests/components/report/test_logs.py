@@ -81,13 +81,14 @@ def test_what_is_no_json_is_a_message_at_the_time_of_the_line_before(store: Loca
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (LogFilter(), ["planned", "packed", "joined", "rank 0 says", "rank 1 says"]),
+        (LogFilter(), ["planned", "packed", "joined", "rank 0 says", "rank 1 says", "verified"]),
         (LogFilter(stage="shard"), ["planned", "packed"]),
         (LogFilter(stage="shard-task"), ["packed"]),
-        (LogFilter(stage="launch"), ["joined", "rank 0 says", "rank 1 says"]),
+        (LogFilter(stage="launch"), ["joined", "rank 0 says", "rank 1 says", "verified"]),
+        (LogFilter(stage="training-verify"), ["verified"]),
         (LogFilter(rank=1), ["rank 1 says"]),
         (LogFilter(node="1"), ["rank 1 says"]),
-        (LogFilter(node="box-0"), ["joined", "rank 0 says"]),
+        (LogFilter(node="box-0"), ["joined", "rank 0 says", "verified"]),
         (LogFilter(node="node-0", rank=0), ["rank 0 says"]),
         (LogFilter(stage="verify"), []),
     ],
@@ -99,6 +100,7 @@ def test_lines_are_chosen_by_stage_node_and_rank(store: LocalStore, tmp_path: Pa
     put_chunk(store, "node-0", 0, a_line(3, "joined", task="launch", node="box-0"))
     put_chunk(store, "node-0.rank-0.attempt-0", 0, a_line(4, "rank 0 says", task="launch", node="box-0", rank=0))
     put_chunk(store, "node-1.rank-1.attempt-0", 0, a_line(5, "rank 1 says", task="launch", node="box-1", rank=1))
+    put_chunk(store, "node-0", 1, a_line(6, "verified", task="training-verify-1", node="box-0"))
     files = [LogFile("shard-plan", plan), LogFile("shard-task-0", task)]
 
     assert messages(LogReader(store, RUN, lambda: files, wanted)) == expected

@@ -160,6 +160,12 @@ def test_pace_is_measured_over_the_newest_steps_and_never_across_a_restart():
     assert pace_of(steps, 32) == Pace(step_seconds=2.0, tokens_per_second=500.0, seconds_left=20.0)
 
 
+def test_pace_over_a_moment_is_what_the_program_measured():
+    steps = [a_step(1, 10, step_seconds=0.25), a_step(2, 10, step_seconds=0.75)]
+
+    assert pace_of(steps, 12) == Pace(step_seconds=0.5, tokens_per_second=2000.0, seconds_left=5.0)
+
+
 def test_without_progress_lines_there_is_no_pace():
     assert pace_of([], None) == Pace()
 
