@@ -23,6 +23,8 @@ class StageState(StrEnum):
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+    STOPPED = "Stopped"
+    """Ended because somebody asked the run to stop."""
     LOST = "Lost"
     """Was running when the engine that ran it disappeared; `resume` repeats it."""
     SKIPPED = "Skipped"

@@ -65,7 +65,7 @@ def _stopped(view: RunView) -> Diagnosis:
         facts += [
             Evidence(object=f"stage {stage.task}", field="ended", value=stage.message or f"exit code {stage.exit_code}")
             for stage in view.stages
-            if stage.state in (StageState.FAILED, StageState.LOST) and stage.task != "finish"
+            if stage.state in (StageState.FAILED, StageState.STOPPED, StageState.LOST) and stage.task != "finish"
         ]
         return Diagnosis(
             reason="StopRequested", cause=cause, since=view.stop.at, actor=Actor.SUBMITTER,

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from components.contracts.run_view import RunView, StageView
 from components.diagnosis.gang import attempts_evidence, check_evidence, diagnose_launch
 from components.diagnosis.verdict import Actor, Diagnosis, Evidence, logs_command, resume_command
-from components.diagnosis.worker import explain_lines, last_exception
+from components.diagnosis.worker import explain_lines, last_exception, shortened
 from components.errors import ExitCode
 
 _DISK_FULL = re.compile(r"No space left on device|quota is used up|\[Errno 28\]")
 _NO_COMMAND = re.compile(r"[Nn]o such file or directory|not found|cannot start|not executable")
 _WORKFLOW_DEADLINE = re.compile(r"Step exceeded its deadline|exceeded workflow deadline")
 _DEADLINE = re.compile(r"longer than the specified deadline|DeadlineExceeded")
+
+_BY_CHECKS = (ExitCode.BAD_INPUT, ExitCode.NODE_UNFIT, ExitCode.ENVIRONMENT_UNFIT, ExitCode.STOPPED)
 
 
 @dataclass(frozen=True)
@@ -97,15 +99,16 @@ def _by_symptom(view: RunView, stage: StageView) -> Diagnosis | None:
 
 def _by_checks(view: RunView, stage: StageView) -> Diagnosis | None:
     blocking = [result for report in view.checks if report.subject == "preflight" for result in report.blocking]
-    if not blocking or stage.exit_code not in (ExitCode.NODE_UNFIT, ExitCode.ENVIRONMENT_UNFIT, ExitCode.STOPPED):
+    if not blocking or stage.exit_code not in _BY_CHECKS:
         return None
-    first = blocking[0]
+    first, is_input = blocking[0], stage.exit_code == ExitCode.BAD_INPUT
     failed = ", ".join(result.name for result in blocking)
     cause = f"{len(blocking)} hard checks failed: {failed}" if len(blocking) > 1 else f"the check {failed} failed"
-    cause += f" (measured {first.measured}, expected {first.expected})"
+    cause += f" (measured {shortened(first.measured)}, expected {shortened(first.expected)})"
     remedies = list(dict.fromkeys(result.remedy for result in blocking if result.remedy)) or ["make the machine fit"]
     return _diagnosis(
-        view, stage, "ChecksFailed", cause, Actor.MACHINE, f"{', and '.join(remedies)}, then {resume_command(view)}",
+        view, stage, "ChecksFailed", cause, Actor.SUBMITTER if is_input else Actor.MACHINE,
+        f"{', and '.join(remedies)}, then {'submit again' if is_input else resume_command(view)}",
         check_evidence(blocking),
     )  # fmt: skip
 

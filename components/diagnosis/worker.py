@@ -134,13 +134,13 @@ def explain_lines(lines: Sequence[str]) -> WorkerCause | None:
         for sign in _SIGNS:
             match = sign.pattern.search(line)
             if match:
-                return WorkerCause(sign.reason, sign.says.format(_short(match[0])), sign.actor, sign.action)
+                return WorkerCause(sign.reason, sign.says.format(shortened(match[0])), sign.actor, sign.action)
     return None
 
 
 def last_exception(lines: Sequence[str]) -> str:
     """The newest line that looks like the end of a traceback; empty when there is none."""
-    return next((_short(line) for line in reversed(lines) if _EXCEPTION.match(line)), "")
+    return next((shortened(line) for line in reversed(lines) if _EXCEPTION.match(line)), "")
 
 
 def _ending(failure: Failure) -> str:
@@ -151,6 +151,7 @@ def _ending(failure: Failure) -> str:
     return f"failed ({failure.message})" if failure.message else "failed"
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
+    """One line of at most 200 characters, without the full stop."""
     text = " ".join(text.split()).rstrip(".;")
     return text if len(text) <= 200 else text[:199] + "…"

@@ -19,11 +19,14 @@ from components.contracts.run_view import (
     StageState,
     StageView,
 )
-from components.errors import ExitCode
+from components.errors import KILLED_FROM_OUTSIDE, ExitCode
 
 _ORDER = ("shard-plan", "shard-task", "shard-merge", "preflight", "launch", "verify", "retain", "finish")
 _DURING_TRAINING = "training-"
 """Tasks that agent 0 runs beside the workflow; they are not part of it."""
+ENDED_BADLY = (StageState.FAILED, StageState.STOPPED, StageState.LOST)
+_STOPPED_CODES = (ExitCode.STOPPED, ExitCode.INTERRUPTED, *KILLED_FROM_OUTSIDE, None)
+"""How a stage ends that was told to: by itself, or killed after its grace period."""
 _PACE_STEPS = 20
 _SHORT_SECONDS = 2.0
 
@@ -160,17 +163,21 @@ def _stage(task: str, node: EngineNode | None, record: StageRecord | None, engin
 
 
 def _stage_state(node: EngineNode | None, record: StageRecord | None, engine: EngineView | None) -> StageState:
+    failed = StageState.FAILED
+    if engine is not None and engine.stop is not None:
+        code = node.exit_code if node else record.exit_code if record else None
+        failed = StageState.STOPPED if code in _STOPPED_CODES else failed
     if node is None:
         if record is None or record.exit_code is None:
             return StageState.RUNNING
-        return StageState.SUCCEEDED if record.exit_code == 0 else StageState.FAILED
+        return StageState.SUCCEEDED if record.exit_code == 0 else failed
     is_over = engine is not None and engine.phase not in ("Pending", "Running")
     is_gone = engine is not None and engine.alive is False
     match node.phase:
         case "Succeeded":
             return StageState.SUCCEEDED
         case "Failed" | "Error":
-            return StageState.FAILED
+            return failed
         case "Skipped" | "Omitted":
             return StageState.SKIPPED
         case "Running":
@@ -203,7 +210,7 @@ def _state(documents: RunDocuments, stages: Sequence[StageView]) -> RunState:
 
 def _failed_stage(stages: Sequence[StageView]) -> StageView | None:
     """The failure everything else follows from: the earliest one, the exit handler's only when there is no other."""
-    failed = [stage for stage in stages if stage.state in (StageState.FAILED, StageState.LOST)]
+    failed = [stage for stage in stages if stage.state in ENDED_BADLY]
     work = [stage for stage in failed if stage.task != "finish"]
     return min(work or failed, key=lambda stage: stage.ended_at or "~", default=None)
 

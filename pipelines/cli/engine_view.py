@@ -7,8 +7,8 @@ from infra.local.run_dir import StopRequest as StopAsked
 from infra.local.state import LocalRunState, NodeState
 from pipelines.cli.local_run import task_of
 
-_SAYS_NOTHING = re.compile(r"(?:main: )?Error \(exit code \d+\)")
-"""Argo's message for an exit code, which is told anyway."""
+_SAYS_NOTHING = re.compile(r"(?:main: )?Error \(exit code \d+\)(?:: .*)?", re.DOTALL)
+"""Argo's message for an exit code and last words, which are told anyway."""
 
 
 def engine_view(state: LocalRunState, *, is_alive: bool, tasks: tuple[str, ...], asked: StopAsked | None) -> EngineView:

@@ -16,6 +16,7 @@ _COLOURS = {
     "Succeeded": "green",
     "Failed": "bold red",
     "Lost": "bold red",
+    "Stopped": "bold yellow",
     "Skipped": "dim",
 }
 

@@ -15,6 +15,7 @@ from components.contracts.run_view import CheckpointRow, RunView, StageState, St
 from components.contracts.units import format_duration
 from components.diagnosis.diagnose import Diagnosis
 from components.diagnosis.verdict import COMMAND
+from components.errors import ExitCode
 from components.report.text import plain, plain_line
 
 _PROGRESS_SHARE = 0.05
@@ -114,9 +115,11 @@ def last_words(view: RunView, diagnosis: Diagnosis, repeat: str | None) -> list[
     known = list(facts(view))
     width = max(len(name) for name, _ in [*known, ("resume", "")])
     lines += [f"  {name:<{width}}  {text}" for name, text in known]
-    again = f"{COMMAND} resume {view.run}" if view.state is not RunState.SUCCEEDED else repeat
+    # With a wrong input the same run would only fail again.
+    repeats = view.state is RunState.SUCCEEDED or view.exit_code == ExitCode.BAD_INPUT
+    again = repeat if repeats else f"{COMMAND} resume {view.run}"
     if again:
-        name = "repeat" if view.state is RunState.SUCCEEDED else "resume"
+        name = "repeat" if repeats else "resume"
         lines.append(f"  {name:<{width}}  {in_this_shell(again)}")
     return [line.rstrip() for line in lines]
 
@@ -218,7 +221,10 @@ def _grouped(stages: Sequence[StageView]) -> Iterator[tuple[str, list[StageView]
 def _common_state(stages: Sequence[StageView]) -> StageState:
     """The state that matters most among several tasks: a failure, then work, then what is left to do."""
     states = {stage.state for stage in stages}
-    order = (StageState.FAILED, StageState.LOST, StageState.RUNNING, StageState.WAITING, StageState.SKIPPED)
+    order = (
+        StageState.FAILED, StageState.LOST, StageState.STOPPED, StageState.RUNNING, StageState.WAITING,
+        StageState.SKIPPED,
+    )  # fmt: skip
     return next((state for state in order if state in states), StageState.SUCCEEDED)
 
 
@@ -241,7 +247,7 @@ def _detail(view: RunView, stages: Sequence[StageView], with_progress: bool) -> 
         restarts = f"restarts {view.gang.restarts_used}" if view.gang.restarts_used else ""
         text = (progress(view) if with_progress else "") if view.step is not None else _joined(view.gang)
         return ", ".join(part for part in (view.gang.state.value, text, restarts) if part)
-    if stage.state in (StageState.FAILED, StageState.LOST):
+    if stage.state in (StageState.FAILED, StageState.STOPPED, StageState.LOST):
         return _short(stage.message or (f"exit code {stage.exit_code}" if stage.exit_code is not None else ""))
     return _short(
         ", ".join(f"{name} {value}" for name, value in sorted(stage.outputs.items()) if value and name != "report")
@@ -256,7 +262,8 @@ def _stage_change(stage: StageView) -> str:
     text = f"{stage.task} {stage.state.value}"
     if stage.state is StageState.RUNNING and stage.attempts > 1:
         text += f" again (attempt {stage.attempts})"
-    if stage.state in (StageState.SUCCEEDED, StageState.FAILED) and stage.started_at and stage.ended_at:
+    is_over = stage.state in (StageState.SUCCEEDED, StageState.FAILED, StageState.STOPPED)
+    if is_over and stage.started_at and stage.ended_at:
         text += f" after {_seconds((parse_utc(stage.ended_at) - parse_utc(stage.started_at)).total_seconds())}"
     if stage.state is StageState.FAILED:
         text += f" with exit code {stage.exit_code}" if stage.exit_code is not None else ""

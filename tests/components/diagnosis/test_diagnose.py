@@ -76,6 +76,14 @@ TABLE = [
         ("ChecksFailed", Actor.MACHINE, "the check ports failed", "free memory"),
     ),
     (
+        "a check of the description is the submitter's to mend",
+        failed("preflight", 78, reason="PreflightFailed", message="PreflightFailed: 1 check failed", checks=(
+            a_check_report(a_check("program", measured="'pyton' is in no folder of PATH",
+                                   remedy="correct launch.command")),)),
+        ("ChecksFailed", Actor.SUBMITTER, "the check program failed (measured 'pyton' is in no folder of PATH",
+         "correct launch.command, then submit again"),
+    ),
+    (
         "node checks inside the gang",
         failed("launch", 80, reason="NodeUnfit", message="NodeUnfit: node 1", checks=(
             a_check_report(a_check("memory", scope="node", subject="box"), subject="node-1"),),

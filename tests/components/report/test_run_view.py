@@ -154,6 +154,20 @@ def test_what_never_ran_is_skipped_and_what_died_with_the_engine_is_lost():
     assert a_view(engine=gone).stage("verify").state is StageState.WAITING
 
 
+def test_what_ended_because_of_a_stop_did_not_fail():
+    nodes = (
+        a_node("launch", "Failed", exit_code=83),
+        a_node("preflight", "Failed", exit_code=137),
+        a_node("shard-plan", "Failed", exit_code=78),
+    )
+
+    stopped = a_view(engine=an_engine(*nodes, phase="Failed", stop=a_stop()))
+    failed = a_view(engine=an_engine(*nodes, phase="Failed"))
+
+    assert [stage.state.value for stage in stopped.stages] == ["Stopped", "Stopped", "Failed"]
+    assert [stage.state.value for stage in failed.stages] == ["Failed", "Failed", "Failed"]
+
+
 def test_pace_is_measured_over_the_newest_steps_and_never_across_a_restart():
     steps = [a_step(38, 10), a_step(39, 11), a_step(20, 20), a_step(21, 22), a_step(22, 24)]
 

@@ -32,7 +32,7 @@ def created(node: str, kind: Any = "Pod", **changes: Any) -> NodeCreated:
 
 def ran(node: str, exit_code: int = 0, **changes: Any) -> list[Any]:
     phase: Any = "Succeeded" if exit_code == 0 else "Failed"
-    message = "" if exit_code == 0 else f"main: Error (exit code {exit_code})"
+    message = "" if exit_code == 0 else f"main: Error (exit code {exit_code}): BadInput: x\n  y"
     return [
         AttemptStarted(at=at(2), node=node, attempt=0, pid=8, process_started=1),
         AttemptEnded(at=at(3), node=node, attempt=0, phase=phase, exit_code=exit_code, message=message, **changes),
