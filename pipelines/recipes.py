@@ -31,11 +31,11 @@ def tiny() -> TrainConfig:
             nproc_per_node=1,
             command=(
                 "python", "-m", "components.trainer",
-                "--steps", "60", "--layers", "4", "--width", "128", "--batch", "16",
+                "--steps", "100", "--layers", "4", "--width", "128", "--batch", "8",
             ),
             limits=Limits(run=2 * HOUR, no_progress=5 * MINUTE),
         ),
-        checkpoint=CheckpointSection(every_steps=20),
+        checkpoint=CheckpointSection(every_steps=25),
         retain=RetainSection(keep_last=2, keep_best=KeepBest()),
     )  # fmt: skip
 

@@ -44,7 +44,6 @@ def ask_nvidia_smi(env: Mapping[str, str], *, deadline_seconds: float = DEADLINE
         return SmiAnswer(is_there=False)
     child = subprocess.Popen(
         [program, *QUERY], env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        start_new_session=True,
     )  # fmt: skip
     try:
         output, _ = child.communicate(timeout=deadline_seconds)

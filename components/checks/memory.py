@@ -34,7 +34,7 @@ def memory_question(*, num_ranks: int, per_rank_bytes: int, subject: str = "") -
     return Question(
         name="memory", scope="node", subject=subject,
         expected=f"{format_size(num_ranks * per_rank_bytes)} for {num_ranks} ranks of {format_size(per_rank_bytes)}",
-        origin="launch.memory_per_rank × ranks on this machine", remedy="free memory, or start fewer ranks",
+        origin="preflight.memory_per_rank × ranks on this machine", remedy="free memory, or start fewer ranks",
     )  # fmt: skip
 
 
@@ -48,9 +48,9 @@ def judge_memory(question: Question, *, free: FreeMemory, num_ranks: int, per_ra
         return question.fail(
             f"{measured}: room for {num_fitting} of {num_ranks} ranks",
             f"start at most {num_fitting} ranks here (launch.num_nodes, launch.nproc_per_node), free memory, or lower "
-            "launch.memory_per_rank when the ranks need less"
+            "preflight.memory_per_rank when the ranks need less"
             if num_fitting
-            else "free memory, or lower launch.memory_per_rank when the ranks need less",
+            else "free memory, or lower preflight.memory_per_rank when the ranks need less",
         )
     return question.ok(measured)
 
