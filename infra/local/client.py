@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from components.contracts.canonical import canonical_bytes
 from components.contracts.clock import now_text
 from components.errors import ArgosyError, BadInput, EnvironmentUnfit
@@ -42,10 +44,14 @@ def create_run(
     """
     final = _with_parameters(manifest, parameters)
     program = load_program(final)
-    info = RunInfo(
-        run=run, experiment=experiment, model_version=model_version, target=_TARGET, created_at=now_text(),
-        argv=tuple(argv), storage=program.parameters.get("storage", ""), description=dict(description),
-    )  # fmt: skip
+    try:
+        info = RunInfo(
+            run=run, experiment=experiment, model_version=model_version, target=_TARGET, created_at=now_text(),
+            argv=tuple(argv), storage=program.parameters.get("storage", ""), description=dict(description),
+        )  # fmt: skip
+    except ValidationError as error:
+        fix = "lowercase letters, digits and hyphens, a letter first, at most 63"
+        raise BadInput("BadRunName", f"a run cannot be called {run!r}", fix) from error
     folder = home / "runs" / run
     temporary = home / "runs" / f".new-{run}-{secrets.token_hex(4)}"
     try:

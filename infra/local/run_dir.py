@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contracts.document import DamagedDocument, Document
+from components.contracts.names import RunName
 from components.errors import BadInput
 from components.runtime.processes import boot_id, is_alive
 from infra.local.events import read_events
@@ -29,7 +30,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 class RunInfo(Document):
     """`run.json`: what was submitted."""
 
-    run: str
+    run: RunName
     experiment: str
     model_version: str
     target: str
