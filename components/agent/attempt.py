@@ -87,8 +87,9 @@ class Attempt:
             if self.last_step is None or step > self.last_step:
                 self.last_step = step
                 self.progress_at = self.warned_at = now
-                if self.first_step is None:
-                    self.first_step, self.first_step_at = step, now
+        if self.first_step is None and message.steps:
+            self.first_step = min([*message.steps.values(), *(view.step for view in message.views)])
+            self.first_step_at = now
         if message.activity > self._activity.get(node_rank, 0):
             self._activity[node_rank] = message.activity
             self.warned_at = now

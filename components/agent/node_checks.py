@@ -1,0 +1,59 @@
+"""The checks one node makes once everybody has joined: itself, and its way to its peers. Runs in a worker thread."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from components.agent.messages import Check, Peer
+from components.agent.run_context import RunContext
+from components.checks.accelerators import QUERY
+from components.checks.bounded import Probe, ask_all
+from components.checks.node import node_checks
+from components.checks.ports import port_can_be_reached, reach_question
+from components.contracts.checks import CheckReport, CheckResult
+from components.contracts.layout import node_checks_key
+from components.errors import ArgosyError
+
+_FULL_MESH = 32
+"""Up to so many nodes everyone tries everyone; above, agent 0 and two neighbours."""
+
+
+def device_question() -> list[str]:
+    """What the guard runs to see the devices."""
+    return ["nvidia-smi", *QUERY]
+
+
+def check_node(context: RunContext, check: Check, readings: Mapping[str, Any]) -> tuple[CheckResult, ...]:
+    """All results; also filed in the store, for people."""
+    own = node_checks(
+        context.spec, node_rank=context.node_rank, workdir=context.workdir, readings=readings, store=context.store
+    )
+    results = own + ask_all([_reach(peer) for peer in _peers_to_try(context, check.peers)])
+    report = CheckReport(subject=context.node, results=results)
+    key = node_checks_key(context.spec.run, generation=context.spec.generation, node_rank=context.node_rank)
+    try:
+        context.store.replace(key, report.to_bytes())
+    except ArgosyError as error:
+        # A storage that refuses is a finding of the checks themselves.
+        context.log.warning("the check report cannot be filed", seen=str(error))
+    return results
+
+
+def _peers_to_try(context: RunContext, peers: Iterable[Peer]) -> list[Peer]:
+    num_nodes, here = context.spec.num_nodes, context.node_rank
+    near = {0, (here + 1) % num_nodes, (here + 2) % num_nodes} if num_nodes > _FULL_MESH else set(range(num_nodes))
+    return [peer for peer in peers if peer.node_rank in near - {here}]
+
+
+def _reach(peer: Peer) -> Probe:
+    question = reach_question(host=peer.host, port=peer.port)
+
+    def measure() -> CheckResult:
+        begin = time.perf_counter()
+        result = port_can_be_reached(question, host=peer.host, port=peer.port)
+        milliseconds = 1000 * (time.perf_counter() - begin)
+        if result.blocks:
+            return result
+        return result.model_copy(update={"measured": f"node {peer.node_rank} answers within {milliseconds:.2f} ms"})
+
+    return Probe(question, measure)

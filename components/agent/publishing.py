@@ -1,0 +1,117 @@
+"""Work on the store that takes its time, for worker threads: publish a step, commit it, prepare a START."""
+
+import socket
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from components.agent.events import CommitFailed, CommitStep, Committed, Prepare, Prepared, PrepareFailed, Trouble
+from components.agent.run_context import RunContext
+from components.contracts.gang import GangSpec
+from components.contracts.layout import checkpoint_folder
+from components.errors import ArgosyError, ExitCode, Transient
+from components.ledger.ledger import Fenced, Ledger, begin, commit, restarts_used
+from components.ledger.publish import publish_files, receipts_present, write_manifest
+from components.ledger.select import Source, select_source
+
+_RETRY_PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0)
+
+Result = TypeVar("Result")
+
+
+def publish_step(context: RunContext, term: int, step: int, source: Path) -> Trouble | None:
+    """Copy this node's files of one step and leave a receipt. None when that worked."""
+    folder = step_folder(context.spec, term=term, step=step)
+    try:
+        _patiently(
+            lambda: publish_files(
+                context.store, folder=folder, source=source, node_rank=context.node_rank, term=term, step=step
+            )
+        )
+    except (ArgosyError, OSError) as error:
+        return _trouble(error)
+    return None
+
+
+def commit_step(context: RunContext, action: CommitStep, writers: Iterable[int]) -> Committed | CommitFailed:
+    """Write the manifest over all receipts and append COMMIT."""
+    spec, term, step = context.spec, action.term, action.step
+    ledger = Ledger(context.store, spec.experiment, spec.model_version)
+    folder = step_folder(spec, term=term, step=step)
+
+    def work() -> str:
+        manifest, sha256 = write_manifest(
+            context.store, receipts=receipts_present(context.store, folder=folder, node_ranks=writers),
+            experiment=spec.experiment, model_version=spec.model_version, data_version=spec.data_version, run=spec.run,
+            term=term, step=step, world_size=spec.world_size, parent=action.parent, metrics=action.metrics,
+        )  # fmt: skip
+        commit(ledger, manifest=manifest, manifest_sha256=sha256)
+        return manifest.checkpoint
+
+    try:
+        return Committed(term, step, _patiently(work))
+    except (ArgosyError, OSError) as error:
+        return CommitFailed(term, step, _trouble(error), is_fenced=isinstance(error, Fenced))
+
+
+def prepare_start(context: RunContext, action: Prepare, *, restarts_before: int) -> Prepared | PrepareFailed:
+    """Choose the resume source and begin a term; with `checkpoint: none` there is only a port to choose."""
+    spec = context.spec
+    try:
+        if spec.checkpoint is None:
+            charged_here = action.charged and action.attempt > 0  # the generation's own charge is counted already
+            return Prepared(
+                action.attempt, 0, None, 0, None, free_port(spec.coordinator_host), restarts_before + charged_here
+            )
+        source, term, used = _begin(context, action)
+        context.log.info(f"attempt {action.attempt} begins term {term}: {source.reason}", term=term, step=source.step)
+        return Prepared(
+            action.attempt, term, source.checkpoint, source.step, source.folder, free_port(spec.coordinator_host), used
+        )
+    except (ArgosyError, OSError) as error:
+        return PrepareFailed(_trouble(error))
+
+
+def _begin(context: RunContext, action: Prepare) -> tuple[Source, int, int]:
+    spec = context.spec
+    ledger = Ledger(context.store, spec.experiment, spec.model_version)
+    source = _patiently(
+        lambda: select_source(ledger, context.store, resume=spec.resume, data_version=spec.data_version, run=spec.run)
+    )
+    # Not patiently: a BEGIN whose answer got lost would be charged twice.
+    term = begin(
+        ledger, run=spec.run, generation=spec.generation, attempt=action.attempt, reason=action.reason,
+        charged=action.charged, source=source.checkpoint,
+    )  # fmt: skip
+    return source, term, _patiently(lambda: restarts_used(ledger.state(), spec.run))
+
+
+def step_folder(spec: GangSpec, *, term: int, step: int) -> str:
+    """Key of a step's checkpoint folder."""
+    return checkpoint_folder(spec.experiment, spec.model_version, spec.data_version, step=step, term=term)
+
+
+def free_port(host: str) -> int:
+    """A port nobody holds now. Somebody may take it before rank 0 does: that start is repeated, uncharged."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+    with closing(socket.socket(family, kind, protocol)) as listener:
+        listener.bind(address)
+        return int(listener.getsockname()[1])
+
+
+def _patiently(work: Callable[[], Result]) -> Result:
+    """A store that does not answer is asked again a few times; everything here may be repeated."""
+    for pause in _RETRY_PAUSES_SECONDS:
+        try:
+            return work()
+        except Transient:
+            time.sleep(pause)
+    return work()
+
+
+def _trouble(error: ArgosyError | OSError) -> Trouble:
+    if isinstance(error, ArgosyError):
+        return Trouble(int(error.exit_code), error.reason, str(error))
+    return Trouble(int(ExitCode.NODE_UNFIT), "NodeRefused", f"{type(error).__name__}: {error}")

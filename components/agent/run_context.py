@@ -1,0 +1,34 @@
+"""What every part of one agent needs to know."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.agent.logs import LogStreams
+from components.contracts.gang import GangSpec
+from components.contracts.names import gang_name
+from components.runtime.log import Log
+from components.storage.base import ObjectStore
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """Fixed for the agent's life."""
+
+    spec: GangSpec
+    node_rank: int
+    workdir: Path
+    """This node's own folder."""
+    store: ObjectStore
+    log: Log
+    streams: LogStreams
+    node: str
+    """Name of this node, for people."""
+
+    @property
+    def gang(self) -> str:
+        return gang_name(self.spec.run, self.spec.generation)
+
+    @property
+    def is_one_machine(self) -> bool:
+        """Agent 0 announces its port through a local file only when all agents share this machine."""
+        return bool(self.spec.coordinator_file)

@@ -1,0 +1,115 @@
+"""Verify and retain during training: the same programs as the stages, one at a time, as children of low priority."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from components.agent.events import VerifyEnded, VerifyStep
+from components.agent.run_context import RunContext
+from components.contracts.canonical import canonical_json
+from components.contracts.gang import CheckpointRule, GangSpec
+from components.errors import ExitCode
+from components.runtime.processes import spawn
+
+_NICENESS = 10
+_POLL_SECONDS = 0.05
+_KILLED = 137
+
+
+class Upkeep:
+    """Runs the children of agent 0. Use it in the main thread: children die with the thread that started them."""
+
+    def __init__(self, context: RunContext, rule: CheckpointRule) -> None:
+        self._context, self._rule = context, rule
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """Our living children."""
+        return frozenset() if self._child is None else frozenset({self._child.pid})
+
+    def kill(self) -> None:
+        """The verdict is out; a verification that is under way is made up for by whoever resumes."""
+        if self._child is not None:
+            self._child.kill()
+
+    async def verify(self, action: VerifyStep) -> VerifyEnded:
+        """Verify one checkpoint, then apply the retention policy."""
+        spec = self._context.spec
+        task = f"training-verify-{action.checkpoint}"
+        code, words = await self._run("verify", verify_spec(spec, self._rule), task, checkpoint=action.checkpoint)
+        if code not in (0, ExitCode.VERIFICATION_FAILED):
+            return VerifyEnded(action.checkpoint, code, words)
+        task = f"training-retain-{action.checkpoint}"
+        retain_code, retain_words = await self._run("retain", retain_spec(spec, self._rule), task)
+        if retain_code != 0:
+            self._context.log.warning(f"retention after {action.checkpoint} failed: {retain_words}")
+        retired = self._output(task, "deleted") if retain_code == 0 else ""
+        return VerifyEnded(action.checkpoint, code, words, tuple(filter(None, retired.split(","))))
+
+    async def _run(self, stage: str, spec: dict[str, Any], task: str, checkpoint: str = "") -> tuple[int, str]:
+        """Exit code and last words of one child."""
+        context, folder = self._context, self._folder(task)
+        (folder / "out").mkdir(parents=True, exist_ok=True)
+        argv = [
+            sys.executable, "-m", f"components.{stage}", "--spec", canonical_json(spec),
+            "--storage", context.spec.storage, "--run", context.spec.run, "--workflow", context.spec.run,
+            "--experiment", context.spec.experiment, "--task", task,
+        ]  # fmt: skip
+        if checkpoint:
+            argv += ["--input", f"checkpoint={checkpoint}"]
+        env = {
+            **os.environ, "ARGOSY_OUT": str(folder / "out"), "ARGOSY_TERMINATION_LOG": str(folder / "last-words"),
+            "ARGOSY_NODE": context.node,
+        }  # fmt: skip
+        with (folder / "log.jsonl").open("ab") as log:
+            self._child = spawn(argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        os.setpriority(os.PRIO_PROCESS, self._child.pid, _NICENESS)
+        while (code := self._child.poll()) is None:
+            await asyncio.sleep(_POLL_SECONDS)
+        self._child = None
+        self._pass_on(folder / "log.jsonl")
+        words = _read(folder / "last-words") or f"exit code {code}, see its log"
+        return code if code >= 0 else _KILLED, words
+
+    def _output(self, task: str, name: str) -> str:
+        return _read(self._folder(task) / "out" / name)
+
+    def _folder(self, task: str) -> Path:
+        return self._context.workdir / "upkeep" / task
+
+    def _pass_on(self, path: Path) -> None:
+        """The child's log lines join the node's own."""
+        for line in _read(path).splitlines():
+            try:
+                fields = json.loads(line)
+            except ValueError:
+                fields = {"message": line}
+            if isinstance(fields, dict):
+                extra = {key: value for key, value in fields.items() if key not in ("at", "level", "message")}
+                is_bad = fields.get("level") in ("warning", "error")
+                write = self._context.log.warning if is_bad else self._context.log.info
+                write(str(fields.get("message", "")), **extra)
+
+
+def verify_spec(spec: GangSpec, rule: CheckpointRule) -> dict[str, Any]:
+    """The Spec of the verify stage; stages are strangers, so it is spelled here."""
+    names = {"experiment": spec.experiment, "model_version": spec.model_version}
+    return {**names, "level": rule.verify_level, "has_checkpoints": True}
+
+
+def retain_spec(spec: GangSpec, rule: CheckpointRule) -> dict[str, Any]:
+    """The Spec of the retain stage."""
+    names = {"experiment": spec.experiment, "model_version": spec.model_version}
+    return {**names, "policy": rule.retain.as_json()}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="backslashreplace")
+    except OSError:
+        return ""
