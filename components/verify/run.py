@@ -74,7 +74,10 @@ def _reason(faults: tuple[Fault, ...]) -> str:
 
 
 def _failed(entry: CheckpointEntry) -> VerificationFailed:
-    fix = "training resumes from an older one; keep the disk or the program that wrote it under suspicion"
+    fix = (
+        "a restart resumes from the newest good one; for NaN or Inf look at the loss before this step,"
+        " for anything else at the disk"
+    )
     if entry.status == "retired":
         fix = "verify one that is still kept: `checkpoints list`"
     return VerificationFailed(

@@ -1,0 +1,127 @@
+"""Carrying the plan out: only what is retired or fenced goes, the survivors are looked at, twice is once."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from components.contracts.layout import checkpoint_folder
+from components.contracts.retention import RetentionPlan, RetentionPolicy
+from components.ledger.ledger import Ledger
+from components.ledger.publish import publish_files
+from components.retain.apply import apply_retention
+from components.runtime.log import Log
+from components.storage.local import LocalStore
+from tests.components.ledger.building import DATA_VERSION, a_begun_run, a_checkpoint, a_ledger, a_stage
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return a_ledger(LocalStore(tmp_path / "storage"))
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Path:
+    return a_stage(tmp_path / "stage")
+
+
+def applied(ledger: Ledger, *, keep_last: int = 2) -> RetentionPlan:
+    return apply_retention(ledger, RetentionPolicy(keep_last=keep_last), run="gpt-aaaaa", log=Log({}, io.StringIO()))
+
+
+def folders(ledger: Ledger) -> list[str]:
+    """`<step>/<term>` of every checkpoint folder that still has objects, in order."""
+    keys = [item.key for item in ledger.store.list(f"checkpoints/gpt/v1/{DATA_VERSION}")]
+    return sorted({f"{int(key.split('/')[4][5:])}/{int(key.split('/')[5][5:])}" for key in keys})
+
+
+def statuses(ledger: Ledger) -> dict[str, str]:
+    return {entry.checkpoint: entry.status for entry in a_ledger(ledger.store).state().checkpoints.values()}
+
+
+def verified_steps(ledger: Ledger, stage: Path, *steps: int) -> int:
+    term = a_begun_run(ledger)
+    for step in steps:
+        a_checkpoint(ledger, stage, step=step, term=term, verified="tensors")
+    return term
+
+
+def test_what_is_retired_is_deleted_with_everything_in_it(ledger: Ledger, stage: Path) -> None:
+    verified_steps(ledger, stage, 10, 20, 30)
+
+    plan = applied(ledger)
+
+    assert (plan.kept, plan.deleted) == (("step-30-term-1", "step-20-term-1"), ("step-10-term-1",))
+    assert folders(ledger) == ["20/1", "30/1"]
+    assert ledger.state().checkpoints["step-10-term-1"].is_deleted
+
+
+def test_applying_an_applied_plan_writes_nothing(ledger: Ledger, stage: Path) -> None:
+    verified_steps(ledger, stage, 10, 20, 30)
+    first = applied(ledger)
+    before = ledger.state()
+
+    assert applied(ledger) == first
+    assert ledger.state() is before
+
+
+def test_an_interrupted_deletion_is_finished(ledger: Ledger, stage: Path) -> None:
+    verified_steps(ledger, stage, 10, 20, 30)
+    applied(ledger)
+    left_over = "checkpoints/gpt/v1/d-0123456789abcdef/step-000000000010/term-000001/model.safetensors"
+    ledger.store.create(left_over, b"x")
+
+    applied(ledger)
+
+    assert folders(ledger) == ["20/1", "30/1"]
+
+
+def test_a_survivor_that_is_not_whole_is_not_counted_on(ledger: Ledger, stage: Path) -> None:
+    verified_steps(ledger, stage, 10, 20, 30)
+    ledger.store.delete(f"{ledger.state().checkpoints['step-30-term-1'].folder}/state.json")
+
+    plan = applied(ledger)
+
+    assert statuses(ledger) == {
+        "step-10-term-1": "verified", "step-20-term-1": "verified", "step-30-term-1": "quarantined",
+    }  # fmt: skip
+    assert plan.deleted == ()
+    reason = ledger.state().checkpoints["step-30-term-1"].reason
+    assert reason == "state.json: is missing (expected 11 bytes)"
+
+
+def test_attempts_that_can_never_commit_any_more_are_collected(ledger: Ledger, stage: Path) -> None:
+    fenced = a_begun_run(ledger)
+    torn = checkpoint_folder("gpt", "v1", DATA_VERSION, step=10, term=fenced)
+    publish_files(ledger.store, folder=torn, source=stage, node_rank=0, term=fenced, step=10)
+    term = verified_steps(ledger, stage, 10)
+    running = checkpoint_folder("gpt", "v1", DATA_VERSION, step=20, term=term)
+    publish_files(ledger.store, folder=running, source=stage, node_rank=0, term=term, step=20)
+
+    applied(ledger)
+
+    assert folders(ledger) == ["10/2", "20/2"]
+
+
+def test_other_experiments_and_foreign_files_are_left_alone(ledger: Ledger, stage: Path) -> None:
+    verified_steps(ledger, stage, 10, 20, 30)
+    foreign = [
+        "checkpoints/gpt/v1/README", "checkpoints/gpt/v1/notes/step-1/term-000001/x",
+        "checkpoints/gpt/v2/d-1/step-000000000010/term-000001/x",
+        "checkpoints/other/v1/d-1/step-000000000010/term-000001/x",
+    ]  # fmt: skip
+    for key in foreign:
+        ledger.store.create(key, b"x")
+
+    applied(ledger)
+
+    assert [key for key in foreign if ledger.store.find(key) is None] == []
+
+
+def test_deletion_is_logged_with_its_reason(ledger: Ledger, stage: Path) -> None:
+    verified_steps(ledger, stage, 10, 20, 30)
+    stream = io.StringIO()
+
+    apply_retention(ledger, RetentionPolicy(keep_last=2), run="gpt-aaaaa", log=Log({}, stream))
+
+    assert '"delete step-10-term-1: verified, but older than the newest 2 verified' in stream.getvalue()
