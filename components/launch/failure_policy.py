@@ -102,18 +102,8 @@ def decide(ending: Ending, budget: Budget) -> Decision:
     if _succeeded(ending.agents):
         return Finish(ExitCode.OK, "Succeeded", ending.state.message if ending.state else "")
     match ending.cause:
-        case StopCause.REQUESTED:
-            return Finish(ExitCode.STOPPED, ending.cause, "a stop was requested; the gang is stopped", _CONTINUE)
-        case StopCause.DEADLINE:
-            return Finish(
-                ExitCode.STOPPED, ending.cause, "the launch stage's deadline passed; the gang is stopped",
-                f"raise launch.timeout; {_CONTINUE}",
-            )  # fmt: skip
-        case StopCause.INTERRUPTED:
-            return Finish(
-                ExitCode.INTERRUPTED, ending.cause, "SIGTERM without a stop request; the gang is stopped",
-                "the next attempt continues from the newest checkpoint",
-            )  # fmt: skip
+        case StopCause.REQUESTED | StopCause.DEADLINE | StopCause.INTERRUPTED:
+            return without_gang(ending.cause)
         case StopCause.START_DEADLINE:
             return Finish(
                 ExitCode.STOPPED, ending.cause, ending.missing or "not every node was running in time",
@@ -123,6 +113,23 @@ def decide(ending: Ending, budget: Budget) -> Decision:
             return _lost(StopCause.SILENT, "agent 0 ran on but reported nothing any more", ending, budget)
         case _:
             return _judge(ending, budget)
+
+
+def without_gang(cause: StopCause) -> Finish:
+    """The launcher was told to go and no gang of this run is left, or none was started."""
+    match cause:
+        case StopCause.REQUESTED:
+            return Finish(ExitCode.STOPPED, cause.value, "a stop was requested; the gang is stopped", _CONTINUE)
+        case StopCause.DEADLINE:
+            return Finish(
+                ExitCode.STOPPED, cause.value, "the launch stage's deadline passed; the gang is stopped",
+                f"raise launch.timeout; {_CONTINUE}",
+            )  # fmt: skip
+        case _:
+            return Finish(
+                ExitCode.INTERRUPTED, cause.value, "SIGTERM without a stop request; the gang is stopped",
+                "the next attempt continues from the newest checkpoint",
+            )  # fmt: skip
 
 
 _CONTINUE = "the run can be continued from its newest checkpoint"
@@ -221,6 +228,8 @@ _FIXES_BY_REASON = {
     "StartFailed": "correct launch.command: a program on PATH or a path relative to launch.workdir",
     "RunDeadline": "raise launch.limits.run",
     "StartDeadline": "mend what is missing, or raise launch.limits.start",
+    "Fenced": "another run of this experiment has taken over: wait for it, stop it, or use another model_version",
+    "ClaimLost": "another run of this experiment has taken over: wait for it, stop it, or use another model_version",
     "ChecksFailed": "",  # the message carries each check's remedy
 }
 

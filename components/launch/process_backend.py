@@ -7,6 +7,7 @@ is gone. What escapes both, a daemon of a daemon, is adopted by the launcher (a 
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -65,6 +66,7 @@ class ProcessBackend:
 
     def start(self, spec: GangSpec) -> tuple[AgentProcess, ...]:
         folder = self._folder / f"g{spec.generation}"
+        self._drop_staged()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             spec_file = folder / "spec.json"
@@ -109,6 +111,11 @@ class ProcessBackend:
                 raise _unkillable([agent.process.pid]) from None
         if not kill_descendants(os.getpid()):
             raise _unkillable([])
+
+    def _drop_staged(self) -> None:
+        """Free what ranks of earlier generations staged and nobody published: checkpoints can be large."""
+        for attempt in self._folder.glob("g*/node-*/attempt-*"):
+            shutil.rmtree(attempt, ignore_errors=True)
 
     def _start_agent(self, folder: Path, spec_file: Path, node_rank: int, secret: bytes) -> _Agent:
         node_folder = folder / f"node-{node_rank}"

@@ -16,23 +16,27 @@ from components.errors import (
     EnvironmentUnfit,
     ExitCode,
     Stopped,
+    Transient,
     error_for,
 )  # fmt: skip
 from components.launch.account import Account, standing_after
 from components.launch.conclusion import outputs_of
-from components.launch.failure_policy import Budget, Ending, Finish, NewGeneration, decide
+from components.launch.failure_policy import Budget, Finish, NewGeneration, without_gang
 from components.launch.generation import Generation, Surroundings
 from components.launch.history import History, begin_after, count_restarts, read_history
 from components.launch.intent import Intent
 from components.launch.process_backend import AGENT_COMMAND, ProcessBackend
 from components.launch.spec import LaunchSpec
 from components.launch.wakeup import Wakeup
-from components.ledger.ledger import Ledger, claim, is_gone, release, this_process
+from components.ledger.ledger import Ledger, Owner, claim, is_gone, release, this_process
 from components.runtime.leftovers import gang_mark
 from components.runtime.stage import StageContext
 from components.storage.base import ObjectStore, open_store
 
 COORDINATOR_HOST = "127.0.0.1"
+
+PREDECESSOR_SECONDS = 10.0
+"""How long a launcher waits for the one before it, which was told to go, to be gone."""
 
 
 def launch(
@@ -47,7 +51,9 @@ def launch(
     store = open_store(context.storage)
     data_version = _data_version(context, store)
     ledger = Ledger(store, spec.experiment, spec.model_version)
-    claim(ledger, run=context.run, owner=this_process(target=environ.get("ARGOSY_TARGET", "local")), is_gone=is_gone)
+    owner = this_process(target=environ.get("ARGOSY_TARGET", "local"))
+    _await_predecessor(context, ledger, owner, wakeup, intent)
+    claim(ledger, run=context.run, owner=owner, is_gone=is_gone)
     account = Account(store, run=context.run, backend=backend.name, log=context.log)
     around = Surroundings(
         store=store, backend=backend, wakeup=wakeup, account=account, log=context.log, intent=intent, write=_write
@@ -84,7 +90,7 @@ class _Launcher:
             self._require_time()
             cause = self._around.intent()
             if cause is not None:
-                decision = decide(Ending((), None, cause), self._budget(self._history))
+                decision = without_gang(cause)
                 continue
             log.info(
                 f"generation {self._history.next_generation} starts: {decision.seen}", reason=decision.reason,
@@ -98,8 +104,7 @@ class _Launcher:
             finally:
                 self._history = generation.history
         if decision.exit_code is not ExitCode.OK:
-            error = error_for(decision.exit_code) or ArgosyError
-            raise error(decision.reason, decision.seen, decision.fix)
+            raise _error(decision)
         return outputs_of(
             self._history, self._ledger.state(), run=self._context.run,
             has_checkpoints=self._spec.checkpoint is not None, restarts_used=self._budget(self._history).restarts_used,
@@ -144,6 +149,36 @@ class _Launcher:
             coordinator_host=COORDINATOR_HOST, coordinator_port=0,
             coordinator_file=str(_gang_folder() / f"g{generation}" / "coordinator"),
         )  # fmt: skip
+
+
+def _error(finish: Finish) -> ArgosyError:
+    return (error_for(finish.exit_code) or ArgosyError)(finish.reason, finish.seen, finish.fix)
+
+
+def _await_predecessor(context: StageContext, ledger: Ledger, owner: Owner, wakeup: Wakeup, intent: Intent) -> None:
+    """Two launchers of one run would each make generations and end the other's.
+
+    Raises Transient when the one before still runs after a while.
+    """
+    held = ledger.state().claim
+    if held is None or held.run != context.run or held.owner == owner:
+        return
+    earlier = held.owner
+    if (earlier.host, earlier.machine_id, earlier.boot_id, earlier.pid_namespace) != (
+        owner.host, owner.machine_id, owner.boot_id, owner.pid_namespace,
+    ) or not owner.boot_id:  # fmt: skip
+        return  # nobody here can tell; terms fence whoever is late
+    deadline = time.monotonic() + PREDECESSOR_SECONDS
+    while not is_gone(earlier):
+        cause = intent()
+        if cause is not None:
+            raise _error(without_gang(cause))
+        if time.monotonic() >= deadline:
+            raise Transient(
+                "LauncherActive", f"another launcher of run {context.run} is running ({earlier})",
+                "wait until it is gone; the stage is tried again",
+            )  # fmt: skip
+        wakeup.wait(0.2)
 
 
 def _choose_backend(

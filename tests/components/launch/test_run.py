@@ -127,6 +127,20 @@ def test_a_killed_launcher_leaves_nothing_behind_and_the_next_one_continues_unch
     ]  # fmt: skip
 
 
+def test_launchers_killed_at_any_moment_of_their_start_cost_no_restart(place: Place) -> None:
+    spec = a_spec(num_nodes=1, env=plan({"0": "exit:0:0.5"}))
+    for delay in (0.1, 0.2, 0.3, 0.4, 0.5):
+        stage = place.start(spec)
+        time.sleep(delay)
+        stage.signal(signal.SIGKILL)
+        stage.wait()
+    last = place.start(spec)
+    assert last.wait() == 0
+    assert last.outputs["restarts"] == "0"
+    assert place.processes() == []
+    assert [view.generation for view in place.state.generations] == list(range(len(place.state.generations)))
+
+
 def test_what_escaped_the_session_is_killed_with_its_generation(place: Place) -> None:
     stage = place.start(a_spec(num_nodes=1, env=plan({"0": "daemon"})))
     wait_until(lambda: len(place.processes()) == 2, "the agent and the daemon run")
@@ -144,6 +158,18 @@ def test_a_second_run_of_the_same_experiment_is_refused_before_any_agent_starts(
     assert second.last_words.startswith("RunActive: run exp-abcde (pid ")
     assert not (second.folder / "gang").exists()
     assert first.process.poll() is None
+
+
+def test_a_second_launcher_of_the_same_run_waits_and_leaves_the_first_alone(place: Place) -> None:
+    spec = a_spec(env=plan({"0": "forever"}))
+    first = place.start(spec)
+    place.wait_for_state("Running")
+    second = place.start(spec)
+    time.sleep(1.0)
+    second.signal(signal.SIGTERM)
+    assert second.wait(5) == 84
+    assert first.process.poll() is None
+    assert len(place.processes()) == 2
 
 
 def test_the_success_of_a_gang_whose_launcher_died_is_taken_over(place: Place) -> None:

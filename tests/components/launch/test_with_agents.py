@@ -128,6 +128,7 @@ def test_a_killed_agent_or_guard_means_a_new_generation_that_finishes(
     os.kill(place.find_process(stage, *words), signal.SIGKILL)
     assert stage.wait(60) == 0
     assert [view.charged for view in place.state.generations] == [False, True]
+    assert list(stage.folder.glob("gang/g0/node-*/attempt-*")) == []
     assert place.final_loss() == FINAL_LOSS
     assert place.processes() == []
 
