@@ -167,19 +167,15 @@ def _explain_checks(view: RunView, failure: Failure) -> tuple[str, str, Actor, s
 
 
 def _claimed_elsewhere(view: RunView, stage: StageView) -> Diagnosis:
-    claim = view.claim
-    holder = f"run {claim.run}" if claim and claim.run != view.run else "another run"
-    evidence = [_stage_evidence(stage)]
-    if claim and claim.run != view.run:
-        evidence.append(
-            Evidence(object="ledger", field="claim", value=f"{claim.run}, {claim.owner}, since {claim.since}")
-        )
+    claim = view.claim if view.claim and view.claim.run != view.run else None
+    # The holder may have ended since; then the stage's own words are what is left.
+    seen = stage.message.partition("\n")[0].removeprefix("RunActive: ").partition("; ")[0]
+    what = f"{view.experiment} {view.model_version}".strip()
+    cause = f"run {claim.run} ({claim.owner}) has been training {what} since {claim.since}" if claim else seen
     return Diagnosis(
-        reason="RunActive",
-        cause=f"{holder} is already training {view.experiment} {view.model_version}".rstrip(),
-        since=stage.ended_at, actor=Actor.SUBMITTER,
+        reason="RunActive", cause=cause, since=stage.ended_at, actor=Actor.SUBMITTER,
         action=f"wait for it or stop it, then {resume_command(view)}; or use another experiment or model_version",
-        evidence=tuple(evidence),
+        evidence=(_stage_evidence(stage), Evidence(object="stage launch", field="saw", value=seen)),
     )  # fmt: skip
 
 

@@ -55,11 +55,11 @@ class SilentShow:
 
 
 class PlainShow:
-    """One line for each thing that happens; no control characters."""
+    """One line for each thing that happens; no control characters. What is `known` already is not told again."""
 
-    def __init__(self) -> None:
-        self._last: RunView | None = None
-        self._told: RunView | None = None
+    def __init__(self, known: RunView | None = None) -> None:
+        self._last = known
+        self._told = known
 
     def update(self, view: RunView) -> None:
         lines = changes(self._last, view)
@@ -85,7 +85,7 @@ class FollowedRun(Protocol):
     def stop(self, *, force: bool) -> None: ...
 
 
-def choose_show(*, output: str) -> Show:
+def choose_show(*, output: str, known: RunView | None = None) -> Show:
     """A live table on a terminal, plain lines elsewhere, nothing for programs."""
     if output == "json":
         return SilentShow()
@@ -93,7 +93,7 @@ def choose_show(*, output: str) -> Show:
         from pipelines.cli.live import LiveShow
 
         return LiveShow()
-    return PlainShow()
+    return PlainShow(known)
 
 
 def follow(run: FollowedRun, show: Show, *, start: Callable[[], object] | None = None) -> RunView:
@@ -111,9 +111,9 @@ def follow(run: FollowedRun, show: Show, *, start: Callable[[], object] | None =
             show.close()
 
 
-def follow_to_end(run: "LocalRun", output: str, *, start: Callable[[], object]) -> int:
+def follow_to_end(run: "LocalRun", output: str, *, start: Callable[[], object], known: RunView | None = None) -> int:
     """Follow a run that `start` starts, say how it ended, and return its exit code."""
-    view = follow(run, choose_show(output=output), start=start)
+    view = follow(run, choose_show(output=output, known=known), start=start)
     diagnosis = diagnose(view, now())
     if output == "json":
         print_json(view_json(view, diagnosis))
@@ -133,14 +133,16 @@ def detached(run: "LocalRun", output: str, *, start: Callable[[], object]) -> in
 
 
 def _look_until_over(run: FollowedRun, show: Show, wait_for_signal: Callable[[float], list[int]]) -> RunView:
-    num_interrupts, final_since = 0, None
+    num_interrupts, final_since, has_begun = 0, None, False
     while True:
         # Asked before looking: what an engine wrote before it ended is then seen. Only its end is the run's end; a
         # resumed run looks ended until its engine has written the first event.
         is_alive = run.engine_alive()
         view = run.view()
-        show.update(view)
         is_final = view.engine is not None and view.engine.phase not in ("Pending", "Running")
+        has_begun = has_begun or not is_final
+        if has_begun or not is_alive:
+            show.update(view)
         final_since = (final_since or time.monotonic()) if is_final else None
         if not is_alive or (final_since and time.monotonic() - final_since > _LEAVE_SECONDS):
             return view

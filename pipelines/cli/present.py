@@ -22,6 +22,7 @@ _PROGRESS_SHARE = 0.05
 """A line about steps at least every 5 % of them."""
 _PROGRESS_SECONDS = 10.0
 """And not more often than this, except at the last step."""
+_NAMES_SHOWN = 4
 _SHARD_TASK = re.compile(r"shard-task-\d+$")
 
 
@@ -79,6 +80,8 @@ def changes(before: RunView | None, after: RunView) -> list[str]:
     """What happened between two looks, one line each; nothing when nothing did."""
     lines = []
     for stage in after.stages:
+        if stage.state is StageState.WAITING:
+            continue
         old = before.stage(stage.task) if before else None
         if stage.state is not (old.state if old else StageState.WAITING) or (old and stage.attempts > old.attempts):
             lines.append(_stage_change(stage))
@@ -116,7 +119,8 @@ def last_words(view: RunView, diagnosis: Diagnosis, repeat: str | None) -> list[
     width = max(len(name) for name, _ in [*known, ("resume", "")])
     lines += [f"  {name:<{width}}  {text}" for name, text in known]
     # With a wrong input the same run would only fail again.
-    repeats = view.state is RunState.SUCCEEDED or view.exit_code == ExitCode.BAD_INPUT
+    is_wrong = view.exit_code == ExitCode.BAD_INPUT and diagnosis.reason != "RunActive"
+    repeats = view.state is RunState.SUCCEEDED or is_wrong
     again = repeat if repeats else f"{COMMAND} resume {view.run}"
     if again:
         name = "repeat" if repeats else "resume"
@@ -180,8 +184,12 @@ def facts(view: RunView) -> Iterator[tuple[str, str]]:
     for decision in view.retention.decisions if view.retention else ():
         if decision.action == "keep":
             yield "kept", f"{decision.checkpoint}: {decision.reason}"
+    deleted: dict[str, list[str]] = {}
     for checkpoint, reason in _deleted(view):
-        yield "deleted", f"{checkpoint}: {reason}"
+        deleted.setdefault(reason, []).append(checkpoint)
+    for reason, names in deleted.items():
+        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+        yield "deleted", f"{', '.join(names[:_NAMES_SHOWN])}{more}: {reason}"
     if view.gang is not None and view.gang.restarts_used:
         yield "restarts", str(view.gang.restarts_used)
     if view.report:

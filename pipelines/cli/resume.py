@@ -20,7 +20,7 @@ def resume(run: str | None, detach: bool, output: str) -> int:
     found = find_run(run)
     if found.engine_alive():
         raise BadInput("StillRunning", f"run {found.name} is running", f"see `status {found.name}`")
-    view = found.brief()
+    view = found.view()
     if view.exit_code == 0:
         raise BadInput("NothingToResume", f"run {found.name} has succeeded", "`submit` starts another run")
     from infra.local import client
@@ -30,4 +30,4 @@ def resume(run: str | None, detach: bool, output: str) -> int:
         click.echo(f"target local: resuming run {found.name}, which was {view.state.value}")
     if detach:
         return detached(found, output, start=lambda: client.resume(found.folder))
-    return follow_to_end(found, output, start=lambda: client.resume(found.folder))
+    return follow_to_end(found, output, start=lambda: client.resume(found.folder), known=view)

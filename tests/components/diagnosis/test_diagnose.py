@@ -205,7 +205,13 @@ TABLE = [
         "another run holds the claim",
         failed("launch", 78, reason="RunActive", message="RunActive: run tiny-zzzzz is running",
                claim=ClaimView(run="tiny-zzzzz", owner="pid 9 on box", since=at(5))),
-        ("RunActive", Actor.SUBMITTER, "run tiny-zzzzz is already training tiny v1", "wait for it or stop it"),
+        ("RunActive", Actor.SUBMITTER, f"run tiny-zzzzz (pid 9 on box) has been training tiny v1 since {at(5)}",
+         "wait for it or stop it"),
+    ),
+    (
+        "another run held the claim and has ended since",
+        failed("launch", 78, reason="RunActive", message="RunActive: run tiny-zzzzz (pid 9) is running; wait for it"),
+        ("RunActive", Actor.SUBMITTER, "run tiny-zzzzz (pid 9) is running", "wait for it or stop it"),
     ),
     (
         "a checkpoint with NaN was quarantined",
