@@ -6,6 +6,7 @@ Nothing here makes a checkpoint count; only `ledger.commit` does. Everything may
 import hashlib
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from components.integrity.safe_path import fault_of_path
 from components.storage.base import AlreadyExists, ObjectNotFound, ObjectStore
 
 _CHUNK_BYTES = 1 << 20
+_READY_MARK = re.compile(r"^READY(\.\d+)?$")
 
 
 class PublishRefused(BadInput):
@@ -103,7 +105,7 @@ def _files_below(source: Path) -> list[tuple[str, Path]]:
         for name in sorted([*names, *linked]):
             local = Path(parent, name)
             path = local.relative_to(source).as_posix()
-            if parent == str(source) and (name == "READY" or name.startswith("READY.")):
+            if parent == str(source) and _READY_MARK.match(name):
                 continue
             fault = fault_of_path(path)
             if local.is_symlink() or not local.is_file():

@@ -158,9 +158,14 @@ class _Search:
         seen = f"resume.from: {wanted} names no checkpoint of {self._ledger.experiment}/{self._ledger.model_version}"
         if entries:
             seen = f"resume.from: {wanted} cannot be resumed from" + self._passed_over()
+        if available:
+            fix = "choose one of these"
+        elif state.checkpoints:
+            fix = "no other is good; restore one, or choose a new model_version to start fresh"
+        else:
+            fix = "nothing was ever committed; resume.from: latest starts fresh"
         raise BadInput(
-            "UnusableResumePoint" if entries else "UnknownResumePoint", seen,
-            "choose one of these" if available else "there is none to choose; resume.from: latest starts fresh",
+            "UnusableResumePoint" if entries else "UnknownResumePoint", seen, fix,
             problems=[Problem(entry.checkpoint, _described(entry)) for entry in available[:_NUM_LISTED]],
         )  # fmt: skip
 

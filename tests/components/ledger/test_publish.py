@@ -36,14 +36,15 @@ def finish(store: LocalStore, **changes: object) -> tuple[str, ...]:
 
 
 def test_every_file_is_copied_with_its_digest_and_ready_marks_are_not(store: LocalStore, tmp_path: Path) -> None:
-    source = a_stage(tmp_path / "stage", {"b.bin": b"bytes", "sub/.metadata": b"", "READY.3": b""})
+    source = a_stage(tmp_path / "stage", {"b.bin": b"bytes", "sub/.metadata": b"", "READY.3": b"", "READY.md": b""})
 
     assert publish(store, source) == [
+        ("READY.md", 0, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
         ("b.bin", 5, "277089d91c0bdf4f2e6862ba7e4a07605119431f5d13f726dd352b06f1b206a9"),
         ("sub/.metadata", 0, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
     ]
     assert store.read(f"{FOLDER}/b.bin") == b"bytes"
-    assert finish(store) == ("b.bin", "sub/.metadata")
+    assert finish(store) == ("READY.md", "b.bin", "sub/.metadata")
 
 
 def test_publishing_twice_is_the_same_as_once(store: LocalStore, tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_unusable_names_are_refused_all_at_once(store: LocalStore, tmp_path: Pat
 
 
 def test_a_step_without_files_is_not_a_checkpoint(store: LocalStore, tmp_path: Path) -> None:
-    publish(store, a_stage(tmp_path / "stage", {"READY.0": b""}))
+    publish(store, a_stage(tmp_path / "stage", {"READY.0": b"", "READY": b""}))
 
     with pytest.raises(PublishRefused, match="step 10 has no files; write files before the READY mark"):
         finish(store)
