@@ -1,79 +1,24 @@
 """submit and resume follow a run: exit code, live view, Ctrl-C; with the real engine and a real terminal."""
 
-import fcntl
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
-import sys
-import termios
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from infra.local import client
-from infra.local.run_dir import CHECKOUT, RunDir
+from infra.local.run_dir import RunDir
 from tests.pipelines.cli.conftest import argosy, finish, processes_of, start_argosy, wait_until
+from tests.pipelines.cli.terminal import a_terminal
 
 MakeRun = Callable[..., RunDir]
 LONG = "echo begun; sleep 100 & sleep 100; wait"
 GRACEFUL = "trap 'echo stopping; exit 83' TERM; echo begun; while true; do sleep 0.05; done"
 STUBBORN = "trap '' TERM; echo begun; while true; do sleep 0.05; done"
-
-
-class Terminal:
-    """The command line on a terminal of its own, as a person sees and drives it."""
-
-    def __init__(self, *arguments: str) -> None:
-        self.master, slave = pty.openpty()
-        termios.tcsetwinsize(slave, (40, 120))
-
-        def take_terminal() -> None:
-            os.setsid()
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-        self.process = subprocess.Popen(
-            [sys.executable, str(CHECKOUT / "pipelines/train.py"), *arguments],
-            stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm-256color"},
-            preexec_fn=take_terminal,
-        )  # fmt: skip
-        os.close(slave)
-        os.set_blocking(self.master, False)
-        self.seen = ""
-
-    def read(self) -> str:
-        try:
-            while data := os.read(self.master, 65536):
-                self.seen += data.decode(errors="replace")
-        except (BlockingIOError, OSError):
-            pass  # nothing now, or the other side is closed
-        return self.seen
-
-    def wait_for(self, text: str) -> None:
-        wait_until(lambda: text in self.read())
-
-    def press_ctrl_c(self) -> None:
-        os.write(self.master, b"\x03")
-
-    def wait(self) -> int:
-        wait_until(lambda: (self.read(), self.process.poll())[1] is not None)
-        return self.process.returncode
-
-
-@contextmanager
-def a_terminal(*arguments: str) -> Iterator[Terminal]:
-    terminal = Terminal(*arguments)
-    try:
-        yield terminal
-    finally:
-        if terminal.process.poll() is None:
-            terminal.process.kill()
-            terminal.process.wait()
-        os.close(terminal.master)
 
 
 def test_without_a_terminal_each_change_is_one_plain_line(a_run: MakeRun):
@@ -99,6 +44,18 @@ def test_a_run_that_succeeds_ends_with_the_command_that_repeats_it(a_run: MakeRu
 
     assert done.returncode == 0
     assert re.fullmatch(r"  repeat  python \S*train\.py submit --recipe tiny", done.stdout.splitlines()[-1])
+
+
+def test_a_resumed_run_tells_only_what_is_new(a_run: MakeRun, tmp_path: Path):
+    mark = tmp_path / "mended"
+    finish(a_run({"shard-plan": "true", "preflight": f"test -e {mark}"}, after={"preflight": "shard-plan"}))
+    mark.touch()
+
+    lines = [re.sub(r"^\d\d:\d\d:\d\d ", "", line) for line in argosy("resume").stdout.splitlines()]
+
+    assert lines[0] == "target local: resuming run tiny-b2c4d, which was Failed"
+    assert not any(line.startswith(("shard-plan", "preflight Failed")) for line in lines)
+    assert any(line.startswith("preflight Succeeded after ") for line in lines)
 
 
 def test_json_of_a_followed_run_is_one_document(a_run: MakeRun):
@@ -145,7 +102,7 @@ def test_stop_with_force_returns_when_nothing_is_left(a_run: MakeRun, home: Path
 
     assert done.returncode == 0
     assert processes_of(home) == []
-    assert argosy("status", "-o", "json").stdout.count('"Stopped"') == 1
+    assert json.loads(argosy("status", "-o", "json").stdout)["state"] == "Stopped"
 
 
 @pytest.mark.e2e
