@@ -12,6 +12,7 @@ from components.agent.messages import BadMessage, Beat, Joined, ToNode, read_fro
 from components.agent.run_context import RunContext
 from components.agent.tasks import Tasks
 from components.agent.wire import Channel, NotOurs, admit
+from components.errors import NodeUnfit
 
 BEAT_SECONDS = 1.0
 SILENCE_SECONDS = 5.0
@@ -38,17 +39,21 @@ class Hub:
         self._num_strangers = self._num_complaints = 0
 
     async def open(self) -> None:
-        """Listen, and say where, when the port was not given."""
+        """Listen, and say where, when the port was not given. Raises NodeUnfit."""
         spec = self._context.spec
         if spec.num_nodes == 1:
             return
         host = spec.coordinator_host
-        self._server = await asyncio.start_server(
-            self._accept, host if is_loopback(host) else None, spec.coordinator_port, backlog=1024
-        )
-        if spec.coordinator_file:
-            port = self._server.sockets[0].getsockname()[1]
-            announce(Path(spec.coordinator_file), f"{host}:{port}")
+        try:
+            self._server = await asyncio.start_server(
+                self._accept, host if is_loopback(host) else None, spec.coordinator_port, backlog=1024
+            )
+            if spec.coordinator_file:
+                port = self._server.sockets[0].getsockname()[1]
+                announce(Path(spec.coordinator_file), f"{host}:{port}")
+        except OSError as error:
+            where = f"{host}:{spec.coordinator_port or 'any'}"
+            raise NodeUnfit("NoDoor", f"the agents cannot meet at {where}: {error}", "free that port") from error
         self._tasks.start(self._beat_forever())
 
     def send(self, node_rank: int, message: ToNode | Beat) -> None:

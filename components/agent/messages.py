@@ -169,7 +169,7 @@ class Kill(Document):
 
 
 class Discard(Document):
-    """This staged step is committed and verified, or abandoned: delete it."""
+    """This staged step is committed, or abandoned and replaced by a later one: delete it."""
 
     kind: Literal["discard"] = "discard"
     term: PositiveInt

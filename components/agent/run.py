@@ -37,6 +37,9 @@ def main(argv: Sequence[str]) -> int:
     try:
         # Not asyncio.run: at its end it waits for threads, and one may hang in a store.
         return asyncio.new_event_loop().run_until_complete(_run(context, secret))
+    except ArgosyError as error:
+        context.log.error(str(error), reason=error.reason, exit_code=int(error.exit_code))
+        return int(error.exit_code)
     except Exception as error:
         context.log.error(f"Bug: {type(error).__name__}: {error}", reason="Bug", traceback=traceback.format_exc())
         return int(ExitCode.BUG)

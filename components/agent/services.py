@@ -27,6 +27,7 @@ class Services:
         self.disk = ThreadPoolExecutor(1, "disk")
         self._logs = ThreadPoolExecutor(1, "logs")
         self._has_complained = False
+        self._door: asyncio.Server | None = None
 
     def start(self, *, on_sigterm: Callable[[], None]) -> None:
         """Begin; from now on nothing that goes wrong is silent."""
@@ -64,8 +65,8 @@ class Services:
             writer.close()
 
         host = self.context.spec.coordinator_host
-        door = await asyncio.start_server(hang_up, host if is_loopback(host) else None)
-        port = door.sockets[0].getsockname()[1]
+        self._door = await asyncio.start_server(hang_up, host if is_loopback(host) else None)
+        port = self._door.sockets[0].getsockname()[1]
         return Joined(host=self.context.node, pid=os.getpid(), probe_host=host, probe_port=port)
 
     async def _upload_forever(self) -> None:

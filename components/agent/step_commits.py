@@ -31,7 +31,9 @@ class _Step:
 
 
 class StepCommits:
-    """All steps from first receipt to the end of verification. One commit and one verification at a time, in order."""
+    """All steps from first receipt to the end of verification. Commits go in order; verifications newest first, since
+    that is what a restart wants, and one that falls behind must not hold it up.
+    """
 
     def __init__(self, *, writers: Iterable[int], level: VerifyLevel, curve: StepCurve) -> None:
         """`writers`: the node ranks whose receipts a step needs."""
@@ -39,6 +41,8 @@ class StepCommits:
         self._steps: list[_Step] = []
         self._closed: set[tuple[int, int]] = set()
         """Term and step of those complete or abandoned."""
+        self._verified = (0, -1)
+        """Term and step of the newest verified one."""
         self._kept_back: list[tuple[int, int]] = []
         """Abandoned, with their staged files still there."""
         self._views: dict[str, CheckpointView] = {}
@@ -47,13 +51,11 @@ class StepCommits:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is being committed or verified, or waits for it."""
-        return all(item.stage == "receipts" for item in self._steps)
-
-    @property
-    def is_committing(self) -> bool:
-        """A step is complete and not a checkpoint yet."""
-        return any(item.stage == "commit" for item in self._steps)
+        """Everything complete is committed, and nothing that waits for verification is newer than what is verified."""
+        return not any(
+            item.stage == "commit" or (item.stage == "verify" and (item.term, item.step) > self._verified)
+            for item in self._steps
+        )
 
     @property
     def views(self) -> tuple[CheckpointView, ...]:
@@ -89,9 +91,8 @@ class StepCommits:
         assert item is not None
         item.stage, item.is_running, self.trouble = "verify", False, None
         self._show(item, "committed", now)
-        discarded = [Tell(None, Discard(term=old_term, step=old_step)) for old_term, old_step in self._kept_back]
-        self._kept_back = []
-        return [*discarded, *self._next()]
+        safe, self._kept_back = [*self._kept_back, (term, step)], []
+        return [*(Tell(None, Discard(term=term, step=step)) for term, step in safe), *self._next()]
 
     def on_commit_failed(self, *, term: int, step: int, trouble: Trouble, now: Moment) -> list[Action]:
         item = self._get(term, step)
@@ -105,6 +106,7 @@ class StepCommits:
         item = next(item for item in self._steps if item.checkpoint == checkpoint)
         self._steps.remove(item)
         if exit_code == 0:
+            self._verified = max(self._verified, (item.term, item.step))
             self._show(item, "verified", now, level=self._level)
         elif exit_code == ExitCode.VERIFICATION_FAILED:
             self._show(item, "quarantined", now, reason=message)
@@ -113,7 +115,7 @@ class StepCommits:
         for gone in retired:
             if gone in self._views:
                 self._views[gone] = self._views[gone].model_copy(update={"state": "retired", "at": now.text})
-        return [Tell(None, Discard(term=item.term, step=item.step)), *self._next()]
+        return self._next()
 
     def abandon_incomplete(self, now: Moment) -> list[Action]:
         """The attempt is over: receipts that have not come will not."""
@@ -129,7 +131,7 @@ class StepCommits:
                 metrics = self._curve.metrics_at(item.step)
                 actions.append(CommitStep(item.term, item.step, item.parent, metrics))
         if not any(item.stage == "verify" and item.is_running for item in self._steps):
-            item = next((item for item in self._steps if item.stage == "verify"), None)
+            item = next((item for item in reversed(self._steps) if item.stage == "verify"), None)
             if item is not None:
                 item.is_running = True
                 actions.append(VerifyStep(item.checkpoint))

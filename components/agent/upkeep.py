@@ -54,7 +54,6 @@ class Upkeep:
     async def _run(self, stage: str, spec: dict[str, Any], task: str, checkpoint: str = "") -> tuple[int, str]:
         """Exit code and last words of one child."""
         context, folder = self._context, self._folder(task)
-        (folder / "out").mkdir(parents=True, exist_ok=True)
         argv = [
             sys.executable, "-m", f"components.{stage}", "--spec", canonical_json(spec),
             "--storage", context.spec.storage, "--run", context.spec.run, "--workflow", context.spec.run,
@@ -66,9 +65,13 @@ class Upkeep:
             **os.environ, "ARGOSY_OUT": str(folder / "out"), "ARGOSY_TERMINATION_LOG": str(folder / "last-words"),
             "ARGOSY_NODE": context.node,
         }  # fmt: skip
-        with (folder / "log.jsonl").open("ab") as log:
-            self._child = spawn(argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        os.setpriority(os.PRIO_PROCESS, self._child.pid, _NICENESS)
+        try:
+            (folder / "out").mkdir(parents=True, exist_ok=True)
+            with (folder / "log.jsonl").open("ab") as log:
+                self._child = spawn(argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            os.setpriority(os.PRIO_PROCESS, self._child.pid, _NICENESS)
+        except OSError as error:
+            return int(ExitCode.NODE_UNFIT), f"{stage} cannot run: {error}"
         while (code := self._child.poll()) is None:
             await asyncio.sleep(_POLL_SECONDS)
         self._child = None

@@ -542,7 +542,7 @@ def published(drive: Drive, step: int, *, node_rank: int = 0) -> list[Action]:
     return drive.hear(node_rank, Published(term=drive.term, step=step))
 
 
-def test_a_ready_step_is_committed_with_rank_0s_metrics_verified_and_discarded() -> None:
+def test_a_ready_step_is_committed_with_rank_0s_metrics_and_then_verified() -> None:
     drive = Drive()
     drive.run()
     drive.step(9, loss=2.5)
@@ -550,11 +550,11 @@ def test_a_ready_step_is_committed_with_rank_0s_metrics_verified_and_discarded()
     drive.step(11, loss=1.9)
     (commit,) = published(drive, 10)
     assert commit == CommitStep(term=1, step=10, parent=None, metrics={"loss": 2.0})
-    (verify,) = drive.do(Committed(term=1, step=10, checkpoint="step-10-term-1"))
+    discard, verify = drive.do(Committed(term=1, step=10, checkpoint="step-10-term-1"))
+    assert discard == Tell(None, Discard(term=1, step=10))
     assert verify == VerifyStep("step-10-term-1")
     assert drive.state.checkpoints[0].state == "committed"
-    (discard,) = drive.do(VerifyEnded("step-10-term-1", 0))
-    assert discard == Tell(None, Discard(term=1, step=10))
+    assert drive.do(VerifyEnded("step-10-term-1", 0)) == []
     assert drive.state.checkpoints[0].state == "verified"
 
 
@@ -564,8 +564,8 @@ def test_commits_do_not_wait_for_verification_but_verifications_wait_for_each_ot
     published(drive, 10)
     assert published(drive, 20) == []
     first = drive.do(Committed(1, 10, "step-10-term-1"))
-    assert [type(action) for action in first] == [CommitStep, VerifyStep]
-    assert drive.do(Committed(1, 20, "step-20-term-1")) == []
+    assert [type(action) for action in first] == [Tell, CommitStep, VerifyStep]
+    assert told(drive.do(Committed(1, 20, "step-20-term-1"))) == [Discard]
     assert VerifyStep("step-20-term-1") in drive.do(VerifyEnded("step-10-term-1", 96, "NaN in w"))
     assert [view.state for view in drive.state.checkpoints] == ["quarantined", "committed"]
 
@@ -594,6 +594,20 @@ def test_success_waits_for_the_last_checkpoint_to_be_verified() -> None:
     drive.do(Committed(1, 10, "step-10-term-1"))
     assert drive.after(500) == []
     assert verdict(drive.do(VerifyEnded("step-10-term-1", 0, retired=())))[0] == 0
+
+
+def test_a_restart_waits_for_the_newest_checkpoint_only() -> None:
+    drive = Drive()
+    drive.run()
+    for step in (10, 20, 30):
+        published(drive, step)
+        drive.do(Committed(1, step, f"step-{step}-term-1"))
+    drive.exit(0, 1)
+    assert drive.settle() == []
+    assert VerifyStep("step-30-term-1") in drive.do(VerifyEnded("step-10-term-1", 0))
+    actions = drive.do(VerifyEnded("step-30-term-1", 0))
+    assert [type(action) for action in actions] == [VerifyStep, Prepare]
+    assert VerifyStep("step-20-term-1") in actions
 
 
 def test_a_restart_waits_for_the_last_checkpoint_and_never_commits_an_incomplete_one() -> None:
