@@ -5,6 +5,7 @@ import secrets
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from infra.local.reader import load_program
 from infra.local.run_dir import CHECKOUT, RunDir, RunInfo, StopRequest, sync_folder
 
 _TARGET = "local"
+_LEAVING_SECONDS = 5.0
+"""How long an engine may take to go after its last word."""
 
 
 def home(environ: Mapping[str, str] = os.environ) -> Path:
@@ -123,6 +126,9 @@ def resume(run_dir: RunDir) -> int:
     state = run_dir.state()
     if state.phase == "Succeeded":
         raise BadInput("RunSucceeded", f"run {run_dir.name} succeeded at {state.finished_at}", "submit a new run")
+    give_up_at = time.monotonic() + _LEAVING_SECONDS
+    while state.is_final and run_dir.engine_alive() and time.monotonic() < give_up_at:
+        time.sleep(0.01)
     return start_engine(run_dir, resume=True)
 
 

@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import time
+import traceback
 from datetime import UTC, datetime, timedelta
 from types import FrameType
 
@@ -42,6 +43,7 @@ from infra.local.resumption import nodes_to_repeat
 from infra.local.run_dir import RunDir
 from infra.local.running import Running, kill_all, reap
 from infra.local.state import LOST, Fold
+from infra.local.substitution import SubstitutionError
 from infra.local.supervisor import Command, start
 from infra.local.variables import container_command, exit_variables, workflow_variables
 from infra.local.walk import Halt, Ready, Walk, dag_phase
@@ -91,6 +93,10 @@ class Engine:
                     self._sleep()
         except ArgosyError as error:
             return self._give_up(error)
+        except Exception as error:
+            self._log.error(f"Bug: {type(error).__name__}: {error}", traceback=traceback.format_exc())
+            kill_all(self._running)  # the record stays as it is: the run can be resumed
+            return int(ExitCode.BUG)
         return self._fold.run.exit_code or 0
 
     def _listen(self) -> None:
@@ -174,7 +180,7 @@ class Engine:
             item.attend(now, LEAF_DEADLINE)
 
     def _deadline(self) -> datetime | None:
-        seconds, started_at = self._program.deadline_seconds, self._fold.run.started_at
+        seconds, started_at = self._program.deadline_seconds, self._fold.run.clock_started_at
         if seconds is None or started_at is None:
             return None
         return parse_utc(started_at) + timedelta(seconds=seconds)
@@ -233,17 +239,16 @@ class Engine:
 
     def _start_one(self, item: Ready) -> None:
         folder = self._dir.path / attempt_folder(item.node, item.attempt)
-        argv, image = container_command(item.leaf, item.arguments(), self._variables(), attempt=item.attempt)
         try:
+            argv, image = container_command(item.leaf, item.arguments(), self._variables(), attempt=item.attempt)
             prepare_folder(folder)
             environment = container_environment(
                 os.environ, folder=folder, stop_path=self._dir.stop_path, node=self._node, image=image
             )
             command = Command(argv, environment, folder, folder / "output.log", folder / "last-words")
             pid = start(command, close_fds=(self._journal.descriptor, self._wake_read, self._wake_write))
-        except OSError as error:
-            at = utc_text(_now())
-            message = f"cannot start: {error.strerror}" + (f": {error.filename}" if error.filename else "")
+        except (OSError, SubstitutionError) as error:
+            at, message = utc_text(_now()), f"cannot start: {error}".encode(errors="replace").decode()
             self._record(AttemptStarted(at=at, node=item.node, attempt=item.attempt, pid=0, process_started=None))
             self._record(
                 AttemptEnded(

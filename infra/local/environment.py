@@ -19,7 +19,7 @@ _NAMES = frozenset(
 )  # fmt: skip
 _PREFIXES = (
     "LC_", "CUDA_", "NCCL_", "GLOO_", "UCX_", "OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "KMP_", "TORCH_",
-    "TORCHINDUCTOR_", "PYTORCH_", "TRITON_", "HF_", "AWS_", "COVERAGE_",
+    "TORCHINDUCTOR_", "PYTORCH_", "TRITON_", "HF_", "AWS_",
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ class EngineStarted(Document):
     at: str
     incarnation: int
     pid: int
-    process_started: int | None
+    process_started: int | None = None
     boot_id: str
     host: str
     resumed: bool
@@ -56,7 +56,7 @@ class AttemptStarted(Document):
     node: str
     attempt: int
     pid: int
-    process_started: int | None
+    process_started: int | None = None
 
 
 class AttemptEnded(Document):
@@ -67,7 +67,7 @@ class AttemptEnded(Document):
     node: str
     attempt: int
     phase: Phase
-    exit_code: int | None
+    exit_code: int | None = None
     message: str
     last_words: str = ""
     """What it wrote to its termination log."""

@@ -48,7 +48,10 @@ class Journal:
 
     def append(self, event: Event) -> None:
         """Write `event`; durable after the next `sync`. Raises EnvironmentUnfit when the disk refuses."""
-        self._write(event_line(event))
+        line = event_line(event)
+        # A line that cannot be read would end the history here, unnoticed until somebody resumes.
+        assert read_events(line)[0] == [event], f"{event!r} does not read back"
+        self._write(line)
 
     def sync(self) -> None:
         """Make every appended event durable."""

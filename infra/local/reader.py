@@ -12,7 +12,7 @@ from components.errors import BadInput, Problem
 from infra.local.expressions import Depends, ExpressionError, RetryExpression, parse_depends, parse_retry
 from infra.local.names import EXIT_NODE
 from infra.local.program import Leaf, Program, Task
-from infra.local.substitution import tags
+from infra.local.substitution import CONTROL_CHARACTERS, tags
 from infra.workflow import DagView, TaskView, TemplateView, Workflow, load_workflow
 
 DEFAULT_GRACE_SECONDS = 30.0
@@ -47,6 +47,10 @@ class _Reader:
         for name, value in self.spec.arguments.values().items():
             if value is None:
                 self._refuse(f"spec.arguments.parameters[{name}]", "has no value", "give it one")
+            if value is not None and CONTROL_CHARACTERS.search(value):
+                self._refuse(
+                    f"spec.arguments.parameters[{name}]", "holds control characters", "Argo cannot pass them on"
+                )
             for where, tag in tags(value, f"spec.arguments.parameters[{name}]"):
                 if tag != "workflow.name":
                     self._refuse(where, f"holds {{{{{tag or ''}", "only {{workflow.name}} is known there")

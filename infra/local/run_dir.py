@@ -53,7 +53,7 @@ class LockHolder(Document):
     """What `engine.lock` says about who holds it."""
 
     pid: int
-    process_started: int | None
+    process_started: int | None = None
     boot_id: str
 
 

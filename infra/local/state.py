@@ -109,7 +109,8 @@ class LocalRunState:
     phase: Phase = "Pending"
     message: str = ""
     started_at: str | None = None
-    """When the workflow's clock started; `resume` starts it again."""
+    clock_started_at: str | None = None
+    """What the workflow's deadline counts from; `resume` starts it again."""
     finished_at: str | None = None
     exit_code: int | None = None
     """The engine's exit code once the run ended."""
@@ -168,7 +169,9 @@ def _run_after(
         case EngineStarted():
             if run.started_at is not None and not event.resumed:
                 return replace(run, engine=event, message="")
-            return LocalRunState(phase="Running", started_at=event.at, engine=event)
+            return LocalRunState(
+                phase="Running", started_at=run.started_at or event.at, clock_started_at=event.at, engine=event
+            )
         case StopAsked():
             return replace(run, stopped_by=event.by, stop_is_forced=event.force)
         case DeadlinePassed():

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 _TAG = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
-# strconv.Quote writes these as \a, \v, \x1b, \x7f: not JSON, so Argo refuses the value.
-_CONTROL = re.compile(r"[\x00-\x07\x0b\x0e-\x1f\x7f]")
+CONTROL_CHARACTERS = re.compile(r"[\x00-\x07\x0b\x0e-\x1f\x7f]")
+"""Go's strconv.Quote writes them as \\a, \\v, \\x1b, \\x7f, which is not JSON: Argo refuses a value that holds one."""
 
 
 class SubstitutionError(ValueError):
@@ -54,6 +54,6 @@ def tags(value: Any, path: str = "") -> Iterator[tuple[str, str | None]]:
 
 
 def _escaped(tag: str, value: str) -> str:
-    if _CONTROL.search(value):
+    if CONTROL_CHARACTERS.search(value):
         raise SubstitutionError(f"the value of {{{{{tag}}}}} holds control characters: {value[:60]!r}")
     return json.dumps(value, ensure_ascii=False)[1:-1]

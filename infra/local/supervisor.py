@@ -99,7 +99,7 @@ def _become(command: Command, supervisor: int) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.chdir(command.folder)
         os.execvpe(command.argv[0], list(command.argv), dict(command.env))
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL or a half surrogate in an argument
         reason = _why_not(command.argv[0], error)
         os.write(2, f"{reason}\n".encode())
         command.last_words_path.write_text(reason)
@@ -107,13 +107,14 @@ def _become(command: Command, supervisor: int) -> NoReturn:
         os._exit(code)
 
 
-def _why_not(name: str, error: OSError) -> str:
+def _why_not(name: str, error: OSError | ValueError) -> str:
     """The words Argo's emissary has for it."""
     if isinstance(error, FileNotFoundError) and "/" not in name:
         return f'failed to find name in PATH: exec: "{name}": executable file not found in $PATH'
     if isinstance(error, (FileNotFoundError, PermissionError)):
         return f'failed to find name in PATH: exec: "{name}": {(error.strerror or "").lower()}'
-    return f"failed to start command: {name}: {(error.strerror or str(error)).lower()}"
+    reason = error.strerror if isinstance(error, OSError) else None
+    return f"failed to start command: {name}: {(reason or str(error)).lower()}"
 
 
 def _watch(main: int, engine: int) -> int:

@@ -72,7 +72,7 @@ def _failures(nodes: Mapping[str, NodeState]) -> str:
     items = [
         {
             "displayName": node.name,
-            "message": node.message[:_MAX_FAILURE_MESSAGE],
+            "message": node.message[:_MAX_FAILURE_MESSAGE].replace("\x7f", "?"),
             "templateName": node.template,
             "phase": node.phase,
             "podName": "",

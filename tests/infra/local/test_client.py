@@ -108,3 +108,4 @@ def test_a_damaged_run_file_is_said_with_its_path(tmp_path):
         run_dir.info()
     with pytest.raises(Exception, match=r"manifest\.json is not JSON"):
         run_dir.manifest()
+    assert [other.name for other in list_runs(tmp_path)] == ["run-1"]

@@ -1,6 +1,7 @@
 """Whole runs of small Workflows: real processes, the semantics of Argo."""
 
 import json
+import os
 
 import pytest
 
@@ -418,3 +419,42 @@ def _seconds(start, end):
     from components.contracts.clock import parse_utc
 
     return (parse_utc(end) - parse_utc(start)).total_seconds()
+
+
+def test_an_attempt_that_cannot_be_started_is_an_error_and_is_tried_again(engine):
+    always = retries(1, expression="lastRetry.status == 'Error' && lastRetry.exitCode == '-1'")
+    run = engine(a_workflow([a_task("a")], [a_shell("a", "true", **always)]))
+    (run.run_dir.path / "nodes").touch()  # a file where the attempts' folders should be
+
+    assert run.run() == 70
+    first, second = run.state.nodes["a"].attempts
+    assert (first.phase, first.exit_code, second.phase) == ("Error", None, "Error")
+    assert "cannot start: [Errno 20] Not a directory" in first.message
+
+
+def test_many_failures_and_strange_words_still_let_the_exit_handler_run(engine):
+    words = r"printf '\033[31m\177 \377%3000d' 7 > $ARGOSY_TERMINATION_LOG; exit 3"
+    show = a_shell("fin", "")
+    show["container"].update(command=["printf", "%s"], args=["{{workflow.failures}}"])
+    run = engine(
+        a_workflow(
+            [a_task("many", template="t", withSequence={"count": 60})], [a_shell("t", words), show], onExit="fin"
+        )
+    )
+
+    assert run.run() == 3
+    failures = json.loads(json.loads(run.output("onExit")))
+    assert len(failures) == 50
+    assert failures[1]["message"].startswith("main: Error (exit code 3): \x1b[31m? \ufffd")
+
+
+def test_no_more_containers_run_at_once_than_there_are_places(engine):
+    code = (
+        "import os,time;open(f'../../../on-{os.getpid()}','w');time.sleep(.1);"
+        "print(sum(name.startswith('on-') for name in os.listdir('../../..')));os.remove(f'../../../on-{os.getpid()}')"
+    )
+    run = engine(a_workflow([a_task("many", template="t", withSequence={"count": 12})], [a_python("t", code)]))
+
+    assert run.run() == 0
+    most = max(int(run.output(f"many({index}:{index})")) for index in range(12))
+    assert most <= max(2, len(os.sched_getaffinity(0)))

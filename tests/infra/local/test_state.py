@@ -1,6 +1,7 @@
 """The fold of events, and what a torn or damaged file does to it."""
 
 import resource
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from infra.local.events import (
     AttemptLost,
     AttemptStarted,
     EngineStarted,
+    Event,
     MainEnded,
     NodeCreated,
     NodeEnded,
@@ -120,3 +122,17 @@ def test_an_event_the_disk_has_no_room_for_leaves_no_half_line(tmp_path):
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert (tmp_path / "events.jsonl").read_bytes() == event_line(HISTORY[0])
+
+
+@pytest.mark.parametrize("kind", get_args(Event), ids=lambda kind: kind.__name__)
+def test_every_event_reads_back_whatever_is_unknown_in_it(kind):
+    values = {"str": "x", "int": 1, "bool": False, "Phase": "Failed"}
+    event = kind.model_validate(
+        {
+            name: "Retry" if name == "kind" else values["Phase" if name == "phase" else info.annotation.__name__]
+            for name, info in kind.model_fields.items()
+            if info.is_required()
+        }
+    )
+
+    assert read_events(event_line(event)) == ([event], len(event_line(event)))

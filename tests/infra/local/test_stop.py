@@ -119,3 +119,23 @@ def test_the_stop_request_says_who_and_when(engine):
 
     request = json.loads(run.run_dir.stop_path.read_text())
     assert (request["by"], request["force"], request["at"].endswith("Z")) == ("me@here", True, True)
+
+
+def test_a_stop_ends_a_backoff_at_once(engine):
+    run = engine(a_workflow([a_task("a")], [a_shell("a", "exit 75", **retries(3, backoff={"duration": "5m"}))])).start()
+    run.until(lambda state: "a" in state.nodes and state.nodes["a"].note == "Backoff for 5m")
+    request_stop(run.run_dir, by="me")
+
+    assert run.wait() == 83
+    assert run.state.nodes["a"].note == "Stopped with strategy 'Stop'"
+
+
+def test_sigterm_reaches_the_whole_process_group_through_a_shell_wrapper(engine):
+    script = "sh -c 'trap \"echo inner; exit 0\" TERM; sleep 61 & wait'; echo outer"
+    run = engine(a_workflow([a_task("a")], [a_shell("a", script)])).start()
+    run.until_running("a")
+    time.sleep(0.3)
+    request_stop(run.run_dir, by="me")
+
+    assert run.wait() == 83
+    assert "inner" in run.output("a")
