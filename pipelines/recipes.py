@@ -24,7 +24,7 @@ def tiny() -> TrainConfig:
     """The default: a 4-layer transformer on the standard library's sources, 2 nodes of 1 rank, about a minute."""
     return TrainConfig(
         experiment="tiny",
-        shard=ShardSection(corpus="python:stdlib", sequence_length=128, over_long="split"),
+        shard=ShardSection(corpus="python:stdlib", sequence_length=128, over_long="split", target_shard_size=8 << 20),
         preflight=PreflightSection(),
         launch=LaunchSection(
             num_nodes=2,
@@ -64,7 +64,7 @@ def torchrun_node() -> TrainConfig:
     """A program that brings its own starter: torchrun once a node, rendezvous from the PET_ variables, 2 x 2 ranks."""
     return TrainConfig(
         experiment="torchrun-node",
-        shard=ShardSection(corpus="python:stdlib", sequence_length=128, over_long="split"),
+        shard=ShardSection(corpus="python:stdlib", sequence_length=128, over_long="split", target_shard_size=8 << 20),
         launch=LaunchSection(
             num_nodes=2,
             nproc_per_node=2,
