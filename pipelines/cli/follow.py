@@ -15,8 +15,9 @@ import click
 from components.contracts.run_view import RunView
 from components.diagnosis.diagnose import diagnose
 from components.errors import ExitCode, Interrupted
+from pipelines.cli.changes import changes, is_worth_telling
 from pipelines.cli.options import print_json
-from pipelines.cli.present import changes, is_worth_telling, last_words, progress, repeat_command, view_json
+from pipelines.cli.present import last_words, progress, repeat_command, view_json
 
 if TYPE_CHECKING:
     from types import FrameType

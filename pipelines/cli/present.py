@@ -11,17 +11,13 @@ from typing import Any
 from components.contracts.clock import parse_utc
 from components.contracts.gang import GangState
 from components.contracts.lifecycle import RunState
-from components.contracts.run_view import CheckpointRow, RunView, StageState, StageView
+from components.contracts.run_view import RunView, StageState, StageView
 from components.contracts.units import format_duration
 from components.diagnosis.diagnose import Diagnosis
 from components.diagnosis.verdict import COMMAND
 from components.errors import ExitCode
 from components.report.text import plain, plain_line
 
-_PROGRESS_SHARE = 0.05
-"""A line about steps at least every 5 % of them."""
-_PROGRESS_SECONDS = 10.0
-"""And not more often than this, except at the last step."""
 _NAMES_SHOWN = 4
 _SHARD_TASK = re.compile(r"shard-task-\d+$")
 
@@ -74,38 +70,6 @@ def progress(view: RunView) -> str:
     if view.pace.seconds_left is not None and view.state is RunState.RUNNING and view.step != view.total_steps:
         parts.append(f"{format_duration(round(view.pace.seconds_left))} left")
     return ", ".join(parts)
-
-
-def changes(before: RunView | None, after: RunView) -> list[str]:
-    """What happened between two looks, one line each; nothing when nothing did."""
-    lines = []
-    for stage in after.stages:
-        if stage.state is StageState.WAITING:
-            continue
-        old = before.stage(stage.task) if before else None
-        if stage.state is not (old.state if old else StageState.WAITING) or (old and stage.attempts > old.attempts):
-            lines.append(_stage_change(stage))
-    if after.gang is not None and (before is None or before.gang is None or before.gang.state is not after.gang.state):
-        lines.append(
-            f"gang {after.gang.state.value}" + (f": {plain_line(after.gang.message)}" if after.gang.message else "")
-        )
-    known = {row.checkpoint: row.status for row in before.checkpoints} if before else {}
-    for row in reversed(after.checkpoints):
-        if row.run == after.run and known.get(row.checkpoint) != row.status:
-            lines.append(_checkpoint_change(row))
-    return lines
-
-
-def is_worth_telling(told: RunView | None, now: RunView) -> bool:
-    """Whether the steps went on enough since the look that was last told."""
-    if now.step is None or (told is not None and told.step == now.step):
-        return False
-    if told is None or told.step is None or now.step < told.step or now.step == now.total_steps:
-        return True
-    last, seen = (view.gang.last_step.at if view.gang and view.gang.last_step else "" for view in (now, told))
-    if last and seen and (parse_utc(last) - parse_utc(seen)).total_seconds() < _PROGRESS_SECONDS:
-        return False
-    return now.total_steps is None or now.step - told.step >= _PROGRESS_SHARE * now.total_steps
 
 
 def last_words(view: RunView, diagnosis: Diagnosis, repeat: str | None) -> list[str]:
@@ -243,7 +207,7 @@ def _time(stages: Sequence[StageView], now: datetime) -> str:
     is_over = all(stage.ended_at or stage.state is not StageState.RUNNING for stage in stages)
     ended = max((stage.ended_at for stage in stages if stage.ended_at), default=None)
     end = parse_utc(ended) if is_over and ended else None if is_over else now
-    return _seconds((end - parse_utc(started)).total_seconds()) if end else ""
+    return seconds_text((end - parse_utc(started)).total_seconds()) if end else ""
 
 
 def _detail(view: RunView, stages: Sequence[StageView], with_progress: bool) -> str:
@@ -256,8 +220,8 @@ def _detail(view: RunView, stages: Sequence[StageView], with_progress: bool) -> 
         text = (progress(view) if with_progress else "") if view.step is not None else _joined(view.gang)
         return ", ".join(part for part in (view.gang.state.value, text, restarts) if part)
     if stage.state in (StageState.FAILED, StageState.STOPPED, StageState.LOST):
-        return _short(stage.message or (f"exit code {stage.exit_code}" if stage.exit_code is not None else ""))
-    return _short(
+        return short(stage.message or (f"exit code {stage.exit_code}" if stage.exit_code is not None else ""))
+    return short(
         ", ".join(f"{name} {value}" for name, value in sorted(stage.outputs.items()) if value and name != "report")
     )
 
@@ -266,32 +230,14 @@ def _joined(gang: GangState) -> str:
     return f"{gang.num_joined} agent{'' if gang.num_joined == 1 else 's'} joined"
 
 
-def _stage_change(stage: StageView) -> str:
-    text = f"{stage.task} {stage.state.value}"
-    if stage.state is StageState.RUNNING and stage.attempts > 1:
-        text += f" again (attempt {stage.attempts})"
-    is_over = stage.state in (StageState.SUCCEEDED, StageState.FAILED, StageState.STOPPED)
-    if is_over and stage.started_at and stage.ended_at:
-        text += f" after {_seconds((parse_utc(stage.ended_at) - parse_utc(stage.started_at)).total_seconds())}"
-    if stage.state is StageState.FAILED:
-        text += f" with exit code {stage.exit_code}" if stage.exit_code is not None else ""
-        text += f": {_short(stage.message)}" if stage.message else ""
-    return text
-
-
-def _checkpoint_change(row: CheckpointRow) -> str:
-    text = f"checkpoint {row.checkpoint} {row.status}"
-    if row.status == "verified":
-        return f"{text} ({row.level})"
-    return f"{text}: {plain_line(row.reason)}" if row.reason else text
-
-
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """The first line of a message, as much as fits a column."""
     text = plain_line(plain(text).partition("\n")[0])
     return text if len(text) <= 160 else text[:159] + "…"
 
 
-def _seconds(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
+    """`3.2s`, `1m20s`."""
     return f"{max(seconds, 0):.1f}s" if seconds < 10 else format_duration(round(seconds))
 
 

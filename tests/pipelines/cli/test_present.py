@@ -7,11 +7,10 @@ from components.contracts.clock import parse_utc
 from components.contracts.lifecycle import RunState
 from components.contracts.retention import Decision, RetentionPlan
 from components.diagnosis.diagnose import diagnose
+from pipelines.cli.changes import changes, is_worth_telling
 from pipelines.cli.present import (
-    changes,
     facts,
     in_this_shell,
-    is_worth_telling,
     last_words,
     progress,
     repeat_command,
