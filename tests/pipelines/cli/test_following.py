@@ -26,12 +26,12 @@ def test_without_a_terminal_each_change_is_one_plain_line(a_run: MakeRun):
 
     done = argosy("resume")
 
-    lines = [re.sub(r"^\d\d:\d\d:\d\d ", "", line) for line in done.stdout.splitlines()]
+    lines = [re.sub(r"^\d\d:\d\d:\d\d |\b\d+\.\d(?=s)", "", line) for line in done.stdout.splitlines()]
     assert done.returncode == 81
     assert all(line.isprintable() for line in lines)
     assert lines[0] == "target local: resuming run tiny-b2c4d, which was Submitted"
-    assert "shard-plan Succeeded after 0.0s" in lines
-    assert "preflight Failed after 0.0s with exit code 81" in lines
+    assert "shard-plan Succeeded after s" in lines
+    assert "preflight Failed after s with exit code 81" in lines
     assert lines[-3].startswith("EnvironmentUnfit: preflight found the environment unfit; ")
     assert lines[-2] == "tiny-b2c4d failed, exit code 81"
     assert re.fullmatch(r"  resume  python \S*train\.py resume tiny-b2c4d", lines[-1])
@@ -117,7 +117,7 @@ def test_a_terminal_shows_a_live_table(a_run: MakeRun):
     assert "\x1b[" in terminal.seen
     assert "stage" in terminal.seen
     last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.seen).splitlines()
-    assert any(re.match(r"shard-plan +Succeeded +1 +1\.\ds", line) for line in last)
+    assert any(re.match(r"shard-plan +Succeeded +1 +\d[\d.]*s", line) for line in last)
     assert last[-2] == "tiny-b2c4d failed, exit code 81"
 
 
