@@ -82,6 +82,7 @@ class Engine:
                 self._notice_stop()
                 self._notice_deadlines()
                 if self._told_to_go:
+                    self._wake_at = None  # no backoff matters any more
                     if not self._running:
                         self._record(EngineLeft(at=utc_text(_now()), message=f"the engine got {self._told_to_go[0]}"))
                         self._journal.sync()
@@ -192,10 +193,9 @@ class Engine:
         if self._fold.run.main_phase is None:
             walk.tasks()
             self._start(walk.ready)
-            stopped = self._fold.run.stopped_by is not None
-            phase = (
-                dag_phase(self._program, self._fold.nodes) if not stopped else "Running" if self._running else "Failed"
-            )
+            phase = dag_phase(self._program, self._fold.nodes)
+            if self._fold.run.stopped_by is not None:  # whatever has succeeded, as in Argo
+                phase = "Running" if self._running else "Failed"
             if phase != "Running":
                 self._record(MainEnded(at=utc_text(_now()), phase=phase, message=""))
                 walk = self._walk()
