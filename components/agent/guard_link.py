@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -34,7 +35,7 @@ class GuardLink:
         self._path, self._on_message, self._on_lost, self._tasks = folder / "guard.sock", on_message, on_lost, tasks
         self._process: subprocess.Popen[bytes] | None = None
         self._writer: asyncio.StreamWriter | None = None
-        self._is_leaving = False
+        self._is_leaving = self._is_killed = False
 
     @property
     def is_there(self) -> bool:
@@ -86,6 +87,7 @@ class GuardLink:
 
     def kill_all(self, keep: frozenset[int]) -> bool:
         """SIGKILL the guard and everything that is, or has become, our descendant. True when nothing is left."""
+        self._is_killed = True
         return kill_descendants(os.getpid(), keep=keep)
 
     async def _connected_or_dead(
@@ -108,10 +110,12 @@ class GuardLink:
             self._on_lost(f"the guard is gone: {self._ending()}")
 
     def _ending(self) -> str:
+        if self._is_killed:
+            return "it did not kill its ranks, so the agent killed it"
         code = self._process.poll() if self._process else None
         if code is None:
             return "its connection closed"
-        return f"it exited with code {code}" if code >= 0 else f"it was killed by signal {-code}"
+        return f"it exited with code {code}" if code >= 0 else f"it was killed by {signal.Signals(-code).name}"
 
 
 async def _next_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:

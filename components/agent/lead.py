@@ -32,7 +32,7 @@ from components.contracts.layout import gang_state_key
 from components.contracts.lifecycle import RunState
 from components.errors import ArgosyError
 
-_TICK_SECONDS = 0.1
+_TICK_SECONDS = 0.2
 _MIN_WRITE_SECONDS = 0.2
 _LAST_WRITE_SECONDS = 10.0
 
