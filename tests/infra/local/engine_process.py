@@ -76,6 +76,11 @@ class EngineProcess:
     def until_running(self, node: str, attempt: int = 0) -> LocalRunState:
         return self.until(lambda state: node in state.nodes and len(state.nodes[node].attempts) > attempt)
 
+    def until_said(self, node: str, words: str, attempt: int = 0) -> None:
+        """Wait until that attempt has written `words`."""
+        self.until_running(node, attempt)
+        until(lambda: words in self.output(node, attempt))
+
     def close(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.kill()

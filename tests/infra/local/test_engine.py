@@ -126,7 +126,7 @@ def test_backoff_is_waited_even_before_a_retry_that_will_be_refused(engine):
     node = run.state.nodes["a"]
     assert len(node.attempts) == 1
     waited = _seconds(node.attempts[0].finished_at, node.finished_at)
-    assert 0.4 <= waited < 1.4
+    assert waited >= 0.4
 
 
 def test_no_backoff_is_waited_once_the_limit_is_reached(engine):

@@ -112,7 +112,8 @@ def test_a_killed_supervisor_takes_its_container_along_and_the_engine_cleans_up(
 
 
 def test_a_second_engine_is_refused_and_names_the_first(engine):
-    run = engine(a_workflow([a_task("a")], [a_shell("a", "sleep 1")])).start()
+    script = "until test -e ../../../go; do sleep 0.05; done"
+    run = engine(a_workflow([a_task("a")], [a_shell("a", script)])).start()
     run.until_running("a")
     second = subprocess.run(
         [sys.executable, "-m", "infra.local", "--run-dir", str(run.run_dir.path)],
@@ -123,6 +124,7 @@ def test_a_second_engine_is_refused_and_names_the_first(engine):
     assert f"has an engine already, process {run.pid}" in second.stderr
     with pytest.raises(Exception, match=f"process {run.pid}"):
         start_engine(run.run_dir)
+    (run.run_dir.path / "go").touch()
     assert run.wait() == 0
 
 

@@ -9,8 +9,8 @@ from infra.local.client import request_stop
 from tests.infra.local.engine_process import until
 from tests.infra.local.workflows import a_shell, a_task, a_workflow, grace, retries
 
-PATIENT = 'trap "echo told; exit 83" TERM; sleep 61 & wait'
-DEAF = 'trap "" TERM; sleep 61 & while true; do wait; done'
+PATIENT = 'trap "echo told; exit 83" TERM; echo ready; sleep 61 & wait'
+DEAF = 'trap "" TERM; echo ready; sleep 61 & while true; do wait; done'
 
 
 def test_a_stop_ends_the_run_failed_and_runs_the_exit_handler(engine):
@@ -21,27 +21,25 @@ def test_a_stop_ends_the_run_failed_and_runs_the_exit_handler(engine):
             onExit="fin",
         )
     ).start()
-    run.until_running("a")
-    time.sleep(0.2)
+    run.until_said("a", "ready")
     asked = time.monotonic()
     request_stop(run.run_dir, by="me@here")
 
     assert run.wait() == 83
-    assert time.monotonic() - asked < 1.5
+    assert time.monotonic() - asked < 20  # well below the grace of 30 s
     state = run.state
     assert (state.phase, state.message, state.stopped_by) == ("Failed", "Stopped with strategy 'Stop'", "me@here")
     assert run.phases() == {"a": "Failed", "b": "Omitted", "onExit": "Succeeded"}
     assert len(state.nodes["a"].attempts) == 1
     assert state.nodes["a"].exit_code == 83
     assert state.nodes["a"].note == "Stopped with strategy 'Stop'"
-    assert run.output("a") == "told\n"
+    assert run.output("a") == "ready\ntold\n"
     assert run.output("onExit") == "Failed\n"
 
 
 def test_a_container_that_ignores_a_stop_is_killed_after_its_grace(engine):
     run = engine(a_workflow([a_task("a")], [a_shell("a", DEAF, **grace(1))])).start()
-    run.until_running("a")
-    time.sleep(0.2)
+    run.until_said("a", "ready")
     request_stop(run.run_dir, by="me")
 
     assert run.wait() == 83
@@ -100,10 +98,9 @@ def test_a_stop_does_not_touch_the_exit_handler_of_a_run_that_succeeded(engine):
 
 
 def test_an_engine_told_to_go_lets_its_containers_end_and_can_be_resumed(engine):
-    script = 'test {{retries}} = 1 && exit 0; trap "exit 84" TERM; sleep 61 & wait'
+    script = 'test {{retries}} = 1 && exit 0; trap "exit 84" TERM; echo ready; sleep 61 & wait'
     run = engine(a_workflow([a_task("a")], [a_shell("a", script, **retries(0))])).start()
-    run.until_running("a")
-    time.sleep(0.2)
+    run.until_said("a", "ready")
     run.process.send_signal(signal.SIGTERM)
 
     assert run.wait() == 84
@@ -131,10 +128,9 @@ def test_a_stop_ends_a_backoff_at_once(engine):
 
 
 def test_sigterm_reaches_the_whole_process_group_through_a_shell_wrapper(engine):
-    script = "sh -c 'trap \"echo inner; exit 0\" TERM; sleep 61 & wait'; echo outer"
+    script = "sh -c 'trap \"echo inner; exit 0\" TERM; echo ready; sleep 61 & wait'; echo outer"
     run = engine(a_workflow([a_task("a")], [a_shell("a", script)])).start()
-    run.until_running("a")
-    time.sleep(0.3)
+    run.until_said("a", "ready")
     request_stop(run.run_dir, by="me")
 
     assert run.wait() == 83
