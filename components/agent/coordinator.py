@@ -24,6 +24,7 @@ from components.agent.events import (
     Prepare,
     Prepared,
     PrepareFailed,
+    RetainEnded,
     Tell,
     Tick,
     Trouble,
@@ -134,11 +135,11 @@ class Coordinator:
                 return self.commits.on_committed(term=term, step=step, now=now) + self._check_drained(now)
             case CommitFailed():
                 return self._on_commit_failed(event, now)
-            case VerifyEnded(checkpoint, exit_code, text, retired):
-                actions = self.commits.on_verified(
-                    checkpoint=checkpoint, exit_code=exit_code, message=text, retired=retired, now=now
-                )
+            case VerifyEnded(checkpoint, exit_code, text):
+                actions = self.commits.on_verified(checkpoint=checkpoint, exit_code=exit_code, message=text, now=now)
                 return actions + self._check_drained(now)
+            case RetainEnded(retired):
+                return self.commits.on_retained(retired=retired, now=now) + self._check_drained(now)
             case Tick():
                 return self._tick(now)
 
@@ -294,7 +295,8 @@ class Coordinator:
             if not self._all_nodes(attempt.drained):
                 return []
             abandoned = self.commits.abandon_incomplete(now)
-            if not self.commits.is_idle:
+            is_tidy = not self.commits.is_retaining or attempt.outcome != "succeeded"
+            if not self.commits.is_idle or not is_tidy:
                 return abandoned
             return abandoned + self._conclude(attempt, now)
         return self._conclude(attempt, now)

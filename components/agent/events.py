@@ -84,13 +84,19 @@ class CommitFailed:
 
 @dataclass(frozen=True)
 class VerifyEnded:
-    """Verification, and retention after it, ran."""
+    """The verification of one checkpoint ended."""
 
     checkpoint: str
     exit_code: int
     message: str = ""
+
+
+@dataclass(frozen=True)
+class RetainEnded:
+    """The retention policy was applied."""
+
     retired: tuple[str, ...] = ()
-    """Checkpoints that retention deleted."""
+    """Checkpoints that were deleted."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ class Tick:
     """Time passed."""
 
 
-Event = Heard | Lost | Prepared | PrepareFailed | Committed | CommitFailed | VerifyEnded | Tick
+Event = Heard | Lost | Prepared | PrepareFailed | Committed | CommitFailed | VerifyEnded | RetainEnded | Tick
 
 
 @dataclass(frozen=True)
@@ -130,9 +136,17 @@ class CommitStep:
 
 @dataclass(frozen=True)
 class VerifyStep:
-    """Run verify, then retain. Answered by VerifyEnded."""
+    """Answered by VerifyEnded."""
 
     checkpoint: str
 
 
-Action = Tell | Prepare | CommitStep | VerifyStep
+@dataclass(frozen=True)
+class Retain:
+    """Apply the retention policy. Answered by RetainEnded."""
+
+    after: str
+    """The checkpoint that was verified just before."""
+
+
+Action = Tell | Prepare | CommitStep | VerifyStep | Retain

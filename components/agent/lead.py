@@ -14,6 +14,7 @@ from components.agent.events import (
     Heard,
     Moment,
     Prepare,
+    Retain,
     Tell,
     Tick,
     VerifyStep,
@@ -120,6 +121,8 @@ class Lead:
                 self._services.tasks.start(self._commit(action))
             case VerifyStep():
                 self._services.tasks.start(self._verify(action))
+            case Retain():
+                self._services.tasks.start(self._retain(action))
 
     async def _prepare(self, action: Prepare) -> None:
         used = self._coordinator.restarts_used
@@ -134,6 +137,10 @@ class Lead:
     async def _verify(self, action: VerifyStep) -> None:
         assert self._upkeep is not None
         self._on_event(await self._upkeep.verify(action))
+
+    async def _retain(self, action: Retain) -> None:
+        assert self._upkeep is not None
+        self._on_event(await self._upkeep.retain(action))
 
     async def _tick_forever(self) -> None:
         while True:

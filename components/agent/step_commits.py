@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from components.agent.events import Action, CommitStep, Moment, Tell, Trouble, VerifyStep
+from components.agent.events import Action, CommitStep, Moment, Retain, Tell, Trouble, VerifyStep
 from components.agent.messages import Discard
 from components.agent.step_curve import StepCurve
 from components.contracts.checkpoint import VerifyLevel
@@ -41,6 +41,8 @@ class StepCommits:
         self._steps: list[_Step] = []
         self._closed: set[tuple[int, int]] = set()
         """Term and step of those complete or abandoned."""
+        self.is_retaining = False
+        """The retention policy is being applied, which nothing but the end of the run has to wait for."""
         self._verified = (0, -1)
         """Term and step of the newest verified one."""
         self._kept_back: list[tuple[int, int]] = []
@@ -100,9 +102,7 @@ class StepCommits:
         self.trouble = trouble
         return self._abandon(item, trouble.message, now) + self._next()
 
-    def on_verified(
-        self, *, checkpoint: str, exit_code: int, message: str, retired: Iterable[str], now: Moment
-    ) -> list[Action]:
+    def on_verified(self, *, checkpoint: str, exit_code: int, message: str, now: Moment) -> list[Action]:
         item = next(item for item in self._steps if item.checkpoint == checkpoint)
         self._steps.remove(item)
         if exit_code == 0:
@@ -112,6 +112,12 @@ class StepCommits:
             self._show(item, "quarantined", now, reason=message)
         else:
             self._show(item, "committed", now, reason=f"verification did not run: {message}")
+            return self._next()
+        self.is_retaining = True
+        return [Retain(after=checkpoint)]
+
+    def on_retained(self, *, retired: Iterable[str], now: Moment) -> list[Action]:
+        self.is_retaining = False
         for gone in retired:
             if gone in self._views:
                 self._views[gone] = self._views[gone].model_copy(update={"state": "retired", "at": now.text})
@@ -130,7 +136,7 @@ class StepCommits:
                 item.is_running = True
                 metrics = self._curve.metrics_at(item.step)
                 actions.append(CommitStep(item.term, item.step, item.parent, metrics))
-        if not any(item.stage == "verify" and item.is_running for item in self._steps):
+        if not self.is_retaining and not any(item.stage == "verify" and item.is_running for item in self._steps):
             item = next((item for item in reversed(self._steps) if item.stage == "verify"), None)
             if item is not None:
                 item.is_running = True

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from components.agent.events import VerifyEnded, VerifyStep
+from components.agent.events import Retain, RetainEnded, VerifyEnded, VerifyStep
 from components.agent.run_context import RunContext
 from components.contracts.canonical import canonical_json
 from components.contracts.gang import CheckpointRule, GangSpec
@@ -38,29 +38,29 @@ class Upkeep:
             self._child.kill()
 
     async def verify(self, action: VerifyStep) -> VerifyEnded:
-        """Verify one checkpoint, then apply the retention policy."""
-        spec = self._context.spec
+        """Verify one checkpoint."""
+        argument = f"checkpoint={action.checkpoint}"
         task = f"training-verify-{action.checkpoint}"
-        code, words = await self._run("verify", verify_spec(spec, self._rule), task, checkpoint=action.checkpoint)
-        if code not in (0, ExitCode.VERIFICATION_FAILED):
-            return VerifyEnded(action.checkpoint, code, words)
-        task = f"training-retain-{action.checkpoint}"
-        retain_code, retain_words = await self._run("retain", retain_spec(spec, self._rule), task)
-        if retain_code != 0:
-            self._context.log.warning(f"retention after {action.checkpoint} failed: {retain_words}")
-        retired = self._output(task, "deleted") if retain_code == 0 else ""
-        return VerifyEnded(action.checkpoint, code, words, tuple(filter(None, retired.split(","))))
+        code, words = await self._run("verify", verify_spec(self._context.spec, self._rule), task, "--input", argument)
+        return VerifyEnded(action.checkpoint, code, words)
 
-    async def _run(self, stage: str, spec: dict[str, Any], task: str, checkpoint: str = "") -> tuple[int, str]:
+    async def retain(self, action: Retain) -> RetainEnded:
+        """Apply the retention policy."""
+        task = f"training-retain-{action.after}"
+        code, words = await self._run("retain", retain_spec(self._context.spec, self._rule), task)
+        if code != 0:
+            self._context.log.warning(f"retention after {action.after} failed: {words}")
+            return RetainEnded()
+        return RetainEnded(tuple(filter(None, _read(self._folder(task) / "out" / "deleted").split(","))))
+
+    async def _run(self, stage: str, spec: dict[str, Any], task: str, *arguments: str) -> tuple[int, str]:
         """Exit code and last words of one child."""
         context, folder = self._context, self._folder(task)
         argv = [
             sys.executable, "-m", f"components.{stage}", "--spec", canonical_json(spec),
             "--storage", context.spec.storage, "--run", context.spec.run, "--workflow", context.spec.run,
-            "--experiment", context.spec.experiment, "--task", task,
+            "--experiment", context.spec.experiment, "--task", task, *arguments,
         ]  # fmt: skip
-        if checkpoint:
-            argv += ["--input", f"checkpoint={checkpoint}"]
         env = {
             **os.environ, "ARGOSY_OUT": str(folder / "out"), "ARGOSY_TERMINATION_LOG": str(folder / "last-words"),
             "ARGOSY_NODE": context.node,
@@ -78,9 +78,6 @@ class Upkeep:
         self._pass_on(folder / "log.jsonl")
         words = _read(folder / "last-words") or f"exit code {code}, see its log"
         return code if code >= 0 else _KILLED, words
-
-    def _output(self, task: str, name: str) -> str:
-        return _read(self._folder(task) / "out" / name)
 
     def _folder(self, task: str) -> Path:
         return self._context.workdir / "upkeep" / task

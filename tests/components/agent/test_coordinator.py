@@ -17,6 +17,8 @@ from components.agent.events import (
     Prepare,
     Prepared,
     PrepareFailed,
+    Retain,
+    RetainEnded,
     Tell,
     Tick,
     Trouble,
@@ -554,7 +556,8 @@ def test_a_ready_step_is_committed_with_rank_0s_metrics_and_then_verified() -> N
     assert discard == Tell(None, Discard(term=1, step=10))
     assert verify == VerifyStep("step-10-term-1")
     assert drive.state.checkpoints[0].state == "committed"
-    assert drive.do(VerifyEnded("step-10-term-1", 0)) == []
+    assert drive.do(VerifyEnded("step-10-term-1", 0)) == [Retain(after="step-10-term-1")]
+    assert drive.do(RetainEnded()) == []
     assert drive.state.checkpoints[0].state == "verified"
 
 
@@ -566,7 +569,8 @@ def test_commits_do_not_wait_for_verification_but_verifications_wait_for_each_ot
     first = drive.do(Committed(1, 10, "step-10-term-1"))
     assert [type(action) for action in first] == [Tell, CommitStep, VerifyStep]
     assert told(drive.do(Committed(1, 20, "step-20-term-1"))) == [Discard]
-    assert VerifyStep("step-20-term-1") in drive.do(VerifyEnded("step-10-term-1", 96, "NaN in w"))
+    assert drive.do(VerifyEnded("step-10-term-1", 96, "NaN in w")) == [Retain(after="step-10-term-1")]
+    assert drive.do(RetainEnded()) == [VerifyStep("step-20-term-1")]
     assert [view.state for view in drive.state.checkpoints] == ["quarantined", "committed"]
 
 
@@ -593,7 +597,19 @@ def test_success_waits_for_the_last_checkpoint_to_be_verified() -> None:
     assert drive.state.reason == "Finishing"
     drive.do(Committed(1, 10, "step-10-term-1"))
     assert drive.after(500) == []
-    assert verdict(drive.do(VerifyEnded("step-10-term-1", 0, retired=())))[0] == 0
+    drive.do(VerifyEnded("step-10-term-1", 0))
+    assert drive.after(500) == []
+    assert verdict(drive.do(RetainEnded()))[0] == 0
+
+
+def test_what_retention_deletes_is_shown_as_retired() -> None:
+    drive = Drive()
+    drive.run()
+    published(drive, 10)
+    drive.do(Committed(1, 10, "step-10-term-1"))
+    drive.do(VerifyEnded("step-10-term-1", 0))
+    drive.do(RetainEnded(("step-10-term-1", "step-5-term-0")))
+    assert [view.state for view in drive.state.checkpoints] == ["retired"]
 
 
 def test_a_restart_waits_for_the_newest_checkpoint_only() -> None:
@@ -604,10 +620,11 @@ def test_a_restart_waits_for_the_newest_checkpoint_only() -> None:
         drive.do(Committed(1, step, f"step-{step}-term-1"))
     drive.exit(0, 1)
     assert drive.settle() == []
-    assert VerifyStep("step-30-term-1") in drive.do(VerifyEnded("step-10-term-1", 0))
+    drive.do(VerifyEnded("step-10-term-1", 0))
+    assert drive.do(RetainEnded()) == [VerifyStep("step-30-term-1")]
     actions = drive.do(VerifyEnded("step-30-term-1", 0))
-    assert [type(action) for action in actions] == [VerifyStep, Prepare]
-    assert VerifyStep("step-20-term-1") in actions
+    assert [type(action) for action in actions] == [Retain, Prepare]
+    assert drive.do(RetainEnded()) == [VerifyStep("step-20-term-1")]
 
 
 def test_a_restart_waits_for_the_last_checkpoint_and_never_commits_an_incomplete_one() -> None:
@@ -652,6 +669,7 @@ def test_a_failed_save_is_forgiven_by_a_later_one_and_its_files_go_only_then() -
     actions = drive.do(Committed(1, 20, "step-20-term-1"))
     assert Tell(None, Discard(term=1, step=10)) in actions
     drive.do(VerifyEnded("step-20-term-1", 0))
+    drive.do(RetainEnded())
     drive.exit(0, 0)
     drive.exit(1, 0)
     assert verdict(drive.settle())[0] == 0

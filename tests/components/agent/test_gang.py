@@ -198,7 +198,7 @@ def test_a_program_that_logs_json_keeps_its_level_but_not_its_claims(new_gang: N
 
 
 def test_a_stop_lets_the_ranks_save_and_that_checkpoint_counts(new_gang: NewGang) -> None:
-    gang = new_gang(worker(10_000), checkpoint=checkpoint(1000)).start()
+    gang = new_gang(worker(10_000), checkpoint=checkpoint(1000), limits={"stop_seconds": 30.0}).start()
     gang.until_step(5)
     gang.stop()
     gang.stop()
