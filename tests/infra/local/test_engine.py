@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -458,3 +459,15 @@ def test_no_more_containers_run_at_once_than_there_are_places(engine):
     assert run.run() == 0
     most = max(int(run.output(f"many({index}:{index})")) for index in range(12))
     assert most <= max(2, len(os.sched_getaffinity(0)))
+
+
+def test_an_engine_with_a_wide_run_stays_below_80_mib(engine):
+    items = a_task("many", template="t", withSequence={"count": 30})
+    run = engine(
+        a_workflow([items, a_task("last", depends="many")], [a_shell("t", "true"), a_shell("last", "sleep 0.5")])
+    )
+    run.start().until_running("last")
+    status = Path(f"/proc/{run.pid}/status").read_text()
+
+    assert run.wait() == 0
+    assert int(status.split("VmHWM:")[1].split()[0]) < 80 * 1024
