@@ -62,14 +62,10 @@ def prepare_start(context: RunContext, action: Prepare, *, restarts_before: int)
     try:
         if spec.checkpoint is None:
             charged_here = action.charged and action.attempt > 0  # the generation's own charge is counted already
-            return Prepared(
-                action.attempt, 0, None, 0, None, free_port(spec.coordinator_host), restarts_before + charged_here
-            )
+            return Prepared(action.attempt, 0, None, 0, None, free_port(), restarts_before + charged_here)
         source, term, used = _begin(context, action)
         context.log.info(f"attempt {action.attempt} begins term {term}: {source.reason}", term=term, step=source.step)
-        return Prepared(
-            action.attempt, term, source.checkpoint, source.step, source.folder, free_port(spec.coordinator_host), used
-        )
+        return Prepared(action.attempt, term, source.checkpoint, source.step, source.folder, free_port(), used)
     except (ArgosyError, OSError) as error:
         return PrepareFailed(_trouble(error))
 
@@ -93,11 +89,13 @@ def step_folder(spec: GangSpec, *, term: int, step: int) -> str:
     return checkpoint_folder(spec.experiment, spec.model_version, spec.data_version, step=step, term=term)
 
 
-def free_port(host: str) -> int:
-    """A port nobody holds now. Somebody may take it before rank 0 does: that start is repeated, uncharged."""
-    family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
-    with closing(socket.socket(family, kind, protocol)) as listener:
-        listener.bind(address)
+def free_port() -> int:
+    """A port nobody holds now, on any address: rank 0 will listen on all of them. Somebody may still take it before
+    rank 0 does: that start is repeated, uncharged.
+    """
+    dual = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if dual else socket.AF_INET
+    with closing(socket.create_server(("", 0), family=family, dualstack_ipv6=dual)) as listener:
         return int(listener.getsockname()[1])
 
 

@@ -16,8 +16,8 @@ def new_gang(tmp_path: Path) -> Iterator[Callable[..., Gang]]:
     become_subreaper()
     gangs: list[Gang] = []
 
-    def make(command: list[str], **changes: Any) -> Gang:
-        gangs.append(Gang(tmp_path, command, **changes))
+    def make(command: list[str], *, folder: Path = tmp_path, **changes: Any) -> Gang:
+        gangs.append(Gang(folder, command, **changes))
         return gangs[-1]
 
     yield make

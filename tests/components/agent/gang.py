@@ -80,6 +80,7 @@ class Gang:
     """One generation. `start` it, watch it, `wait` for its agents' exit codes."""
 
     def __init__(self, folder: Path, command: list[str], **changes: Any) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.store = LocalStore(folder / "storage")
         self.agents: list[subprocess.Popen[bytes]] = []

@@ -63,6 +63,11 @@ def test_with_all_writers_every_node_publishes_its_own_files(new_gang: NewGang) 
     assert (entry.status, entry.num_files) == ("verified", 5)
 
 
+def test_a_folder_deeper_than_a_sockets_address_will_do(new_gang: NewGang, tmp_path: Path) -> None:
+    gang = new_gang(worker(1), folder=tmp_path / ("deep" * 40)).start()
+    assert gang.wait() == [0, 0]
+
+
 # --- failures of ranks
 
 
@@ -236,6 +241,14 @@ def test_sigterm_before_everybody_joined_ends_the_agent(new_gang: NewGang) -> No
     assert gang.wait() == [83, 83]
 
 
+def test_sigterm_to_a_guard_stops_the_whole_gang(new_gang: NewGang) -> None:
+    gang = new_gang(worker(10_000)).start()
+    gang.until_step(2)
+    os.kill(gang.guard_of(1), signal.SIGTERM)
+    assert gang.wait() == [83, 83]
+    assert gang.messages(0, 0)[-1].startswith("rank 0 stops at step")
+
+
 # --- kills
 
 
@@ -302,6 +315,29 @@ def test_children_of_ranks_are_gone_after_a_restart(new_gang: NewGang) -> None:
 
 
 # --- ledger
+
+
+def test_a_last_checkpoint_that_cannot_be_stored_is_no_success_and_not_lost(new_gang: NewGang) -> None:
+    gang = new_gang(worker(4), checkpoint=checkpoint(2))
+    blocked = gang.folder / "storage/checkpoints/toy/v1/d-1"
+    blocked.parent.mkdir(parents=True)
+    blocked.write_text("a file where a folder should be")
+    gang.start()
+    assert gang.wait() == [81, 81]
+    assert gang.final.reason == "StorageRefused"
+    assert [(view.step, view.state) for view in gang.final.checkpoints] == [(2, "abandoned"), (4, "abandoned")]
+    staged = gang.folder / "g0/node-0/attempt-0/checkpoints"
+    assert [entry.name for entry in staged.iterdir()] == ["step-4"]
+
+
+def test_a_checkpoint_that_is_no_checkpoint_is_the_programs_fault(new_gang: NewGang) -> None:
+    code = (
+        "import os\nfolder = os.environ['ARGOSY_CHECKPOINTS'] + '/step-1'\nos.mkdir(folder)\n"
+        "os.symlink('/etc/passwd', folder + '/weights')\nopen(folder + '/READY', 'w')"
+    )
+    gang = new_gang(python(code), checkpoint=checkpoint(1), num_nodes=1).start()
+    assert gang.wait() == [78]
+    assert "not a regular file" in gang.final.message
 
 
 def test_a_gang_whose_term_is_over_stops_and_commits_nothing(new_gang: NewGang) -> None:
