@@ -39,12 +39,19 @@ def wall_seconds(argv: Sequence[str], *, env: Mapping[str, str] | None = None, r
     return statistics.median(_once(argv, env) for number in range(repeat + 1) if number or _once(argv, env))
 
 
-def paired_ratio(
-    argv: Sequence[str], base: Sequence[str], *, env: Mapping[str, str] | None = None, repeat: int = 7
-) -> float:
-    """Median of (argv / base), each pair measured back to back so that other load touches both."""
-    _once(argv, env), _once(base, env)
-    return statistics.median(_once(argv, env) / _once(base, env) for _ in range(repeat))
+def paired_cpu_ratio(argv: Sequence[str], base: Sequence[str], *, repeat: int = 9) -> float:
+    """Median of (argv / base) in CPU seconds, each pair measured back to back.
+
+    CPU time, because whatever else runs on the machine takes wall time from one of the two and not from the other.
+    """
+    _cpu_seconds(argv), _cpu_seconds(base)
+    return statistics.median(_cpu_seconds(argv) / _cpu_seconds(base) for _ in range(repeat))
+
+
+def _cpu_seconds(argv: Sequence[str]) -> float:
+    before = cpu_seconds_of_children()
+    _once(argv, None)
+    return cpu_seconds_of_children() - before
 
 
 def cpu_seconds_of_children() -> float:
