@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+READERS := .venv-readers/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help install train check test golden bench lock clean
@@ -22,6 +23,12 @@ $(INSTALLED): requirements.lock bootstrap.lock
 	$(BIN)/python -m compileall -q components infra pipelines templates
 	touch $@
 
+# mosaicml-streaming wants other versions of numpy and xxhash than we use. Only tests and benchmarks run it, as a process.
+$(READERS): tests/readers.lock $(INSTALLED)
+	test -x .venv-readers/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python .venv-readers
+	$(BIN)/uv pip sync --quiet --python .venv-readers/bin/python --require-hashes --compile-bytecode tests/readers.lock
+	touch $@
+
 train: $(INSTALLED)  ## the default recipe on this machine, from shard to retain: about a minute
 	$(BIN)/python pipelines/train.py submit --target local $(if $(CORPUS),--set shard.corpus=$(CORPUS))
 
@@ -31,18 +38,20 @@ check: $(INSTALLED)  ## format, lint, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: $(INSTALLED)  ## every test that needs no cluster
+test: $(INSTALLED) $(READERS)  ## every test that needs no cluster
 	$(BIN)/python -m pytest -m "not cluster" -n 2 --dist worksteal
 
 golden: $(INSTALLED)  ## recompile every recipe into tests/golden
 	$(BIN)/python -m pytest tests/test_golden.py --regenerate
 
-bench: $(INSTALLED)  ## the speed and size figures of the README, as ratios in one run
+bench: $(INSTALLED) $(READERS)  ## the speed and size figures of the README, as ratios in one run
 	$(BIN)/python -m tests.benchmarks
 
 lock: $(INSTALLED)  ## resolve the dependencies anew: names, versions and hashes, no hosts
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes --no-header --no-annotate -o requirements.lock pyproject.toml
+	grep -E '^(torch|triton|nvidia-|cuda-)[a-z0-9-]*==' requirements.lock | cut -d' ' -f1 > $(VENV)/shared.txt
+	echo 'mosaicml-streaming>=0.13' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c $(VENV)/shared.txt -o tests/readers.lock -
 	echo 'uv>=0.9' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -o bootstrap.lock -
 
-clean:  ## remove .venv and caches, never runs or storage
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean:  ## remove .venv, .venv-readers and caches, never runs or storage
+	rm -rf $(VENV) .venv-readers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
