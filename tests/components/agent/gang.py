@@ -50,12 +50,15 @@ def wait_for_peers(step):
     "As a collective would: nobody is more than one step ahead, and who waits for the dead waits for ever."
     folder, world = Path(os.environ["MEETING"], str(attempt)), int(os.environ["WORLD_SIZE"])
     folder.mkdir(parents=True, exist_ok=True)
+    if rank == 0 and os.path.exists(os.environ["ARGOSY_STOP"]) and not list(folder.glob("stop-*")):
+        (folder / f"stop-{step}").touch()  # rank 0 decides for all at which step to stop, before that step
     (folder / f"{step}-{rank}").touch()
     while not all((folder / f"{step}-{peer}").exists() for peer in range(world)):
         time.sleep(0.005)
+    return (folder / f"stop-{step}").exists()
 
 for step in range(begin + 1, steps + 1):
-    wait_for_peers(step)
+    is_last = wait_for_peers(step)
     if options.get("hang") == f"{rank}:{step}" and attempt == 0:
         time.sleep(600)
     time.sleep(float(options.get("pace", 0.02)))
@@ -67,7 +70,7 @@ for step in range(begin + 1, steps + 1):
     if options.get("fail") == f"{rank}:{step}" and attempt < int(options.get("times", 1)):
         print(f"rank {rank} fails at step {step}", file=sys.stderr, flush=True)
         os._exit(7)
-    if os.path.exists(os.environ["ARGOSY_STOP"]):
+    if is_last:
         if every and step % every:
             save(step)
         print(f"rank {rank} stops at step {step}", flush=True)
