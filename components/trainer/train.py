@@ -13,7 +13,7 @@ from components.dataset.reader import Cursor, DatasetDamaged, PackedDataset, inp
 from components.trainer.arguments import Arguments, Unusable
 from components.trainer.checkpoint import TrainingState, load_tensors, read_state, write_checkpoint
 from components.trainer.model import ModelShape, Transformer
-from components.trainer.place import choose_device, join, make_deterministic
+from components.trainer.place import join, make_deterministic
 from components.trainer.progress import Progress, Step
 from components.trainer.random_state import gather_random_states, seed_rank, set_random_state
 from components.trainer.reduction import OrderedSum, ordered_sum
@@ -27,7 +27,6 @@ class TrainingDiverged(Exception):
 
 def train(arguments: Arguments, worker: Worker) -> None:
     """Train to `arguments.steps`, or until a stop. Raises Unusable for input that does not fit."""
-    stop = StopFlag(worker.stop)
     try:
         data = PackedDataset(worker.data)
     except DatasetDamaged as error:
@@ -40,9 +39,10 @@ def train(arguments: Arguments, worker: Worker) -> None:
     if resumed is not None and resumed.step >= arguments.steps:
         say(worker, f"nothing left to do: the checkpoint is at step {resumed.step} of {arguments.steps}")
         return
-    device = choose_device(arguments, worker)
+    device = join(arguments, worker)
+    # Only now: until all have met there is nothing to save, and a SIGTERM shall end a rank that waits for the others.
+    stop = StopFlag(worker.stop)
     make_deterministic(arguments, worker, device)
-    join(worker, device)
     try:
         _Training(arguments, worker, data, shape, resumed, device, stop).run()
     finally:

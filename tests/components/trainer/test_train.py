@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from components.trainer.arguments import Unusable, parse
+from components.trainer.place import why_not_cuda
 from components.trainer.train import TrainingDiverged, learning_rate, train
 from components.trainer.worker import worker_from
 from tests.components.trainer.ranks import read_progress
@@ -216,8 +217,21 @@ def test_data_whose_files_are_gone_is_refused(data: Path, tmp_path: Path) -> Non
 def test_cuda_that_is_not_there_is_refused(data: Path, tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    with pytest.raises(Unusable, match="0 GPUs for 1 ranks"):
+    with pytest.raises(Unusable, match="--device cuda: 1 of 1 ranks have no GPU"):
         run(tmp_path, data, "--steps", "1", "--device", "cuda")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "told"),
+    [
+        (["a", "b", "c"], ""),
+        (["cpu", "cpu"], "2 of 2 ranks have no GPU"),
+        (["a", "cpu"], "1 of 2 ranks have no GPU"),
+        (["a", "b", "a"], "ranks 0 and 2 would share one GPU"),
+    ],
+)
+def test_ranks_use_cuda_only_when_each_has_a_gpu_of_its_own(gpus: list[str], told: str) -> None:
+    assert why_not_cuda(gpus) == told
 
 
 def test_the_learning_rate_warms_up_and_ends_at_a_tenth() -> None:
