@@ -46,15 +46,13 @@ def failure_of(report: CheckReport) -> ArgosyError | None:
     cls = error_for(code)
     assert cls is not None
     blocking = report.blocking
-    num = f"{len(blocking)} check{'s' if len(blocking) > 1 else ''}"
-    if cls is BadInput:
-        return BadInput("PreflightFailed", f"{num} failed", problems=[_problem(result) for result in blocking])
     only_unknown = all(result.status is CheckStatus.UNKNOWN for result in blocking)
-    told = "".join(f"\n  {_problem(result)}" for result in blocking)
-    return cls(
-        "PreflightUnknown" if only_unknown else "PreflightFailed",
-        f"{num} could not be measured:{told}" if only_unknown else f"{num} failed:{told}",
-    )
+    reason, what = ("PreflightUnknown", "could not be measured") if only_unknown else ("PreflightFailed", "failed")
+    names = ", ".join(result.name for result in blocking)
+    seen = f"{len(blocking)} check{'s' if len(blocking) > 1 else ''} {what}: {names}"
+    if cls is BadInput:
+        return BadInput(reason, seen, problems=[_problem(result) for result in blocking])
+    return cls(reason, seen + "".join(f"\n  {_problem(result)}" for result in blocking))
 
 
 def _problem(result: CheckResult) -> Problem:
