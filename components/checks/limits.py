@@ -9,7 +9,7 @@ from components.contracts.checks import CheckResult
 from components.contracts.units import format_size
 
 _SHM_PER_RANK = 64 << 20
-_OPEN_FILES = 4096
+_OPEN_FILES = 1024
 
 
 def shm_question(*, num_ranks: int, subject: str = "") -> Question:
@@ -46,8 +46,8 @@ def open_files_question(subject: str = "") -> Question:
 
 
 def max_open_files() -> int:
-    """How many files a process of ours may hold open, when it asks for as many as it may."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    """How many files a process may hold open that does not ask for more: the soft limit, which the ranks inherit."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def judge_open_files(question: Question, *, limit: int) -> CheckResult:

@@ -145,7 +145,7 @@ class _Training:
 
     def _checkpoint(self) -> None:
         worker = self._worker
-        if worker.checkpoints is None or worker.checkpoint_every is None or self._checkpointed == self._step:
+        if worker.checkpoints is None or self._checkpointed == self._step:
             return
         self._checkpointed = self._step
         random_states = gather_random_states(self._device)

@@ -60,7 +60,7 @@ def test_shared_memory_of_this_machine_is_measured() -> None:
 
 @pytest.mark.parametrize(
     ("limit", "status"),
-    [(4096, CheckStatus.OK), (1024, CheckStatus.WARN), (resource.RLIM_INFINITY, CheckStatus.OK)],
+    [(1024, CheckStatus.OK), (256, CheckStatus.WARN), (resource.RLIM_INFINITY, CheckStatus.OK)],
 )
 def test_few_open_files_are_a_warning(limit: int, status: CheckStatus) -> None:
     assert judge_open_files(open_files_question(), limit=limit).status is status
