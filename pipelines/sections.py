@@ -1,7 +1,7 @@
 """The sections of the run description: a model a stage, each field with its meaning, unit, range and default."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -12,10 +12,13 @@ from pydantic import (
     PlainSerializer,
     StringConstraints,
     ValidationInfo,
+    WithJsonSchema,
+    field_validator,
 )
+from pydantic_core import PydanticKnownError
 
 from components.contracts.checkpoint import VerifyLevel, Writers
-from components.contracts.dataset import OverLong
+from components.contracts.dataset import FieldType, OverLong, ProofLevel, ReadAs
 from components.contracts.gang import AcceleratorRule
 from components.contracts.names import MAX_EXPERIMENT_LENGTH, parse_checkpoint_id
 from components.contracts.retention import RetentionPolicy
@@ -114,35 +117,76 @@ class StageLimits(Section):
 
 
 class BadRecords(Section):
-    """What to do about input files that cannot be read as text."""
+    """What to do about records that cannot be used."""
 
     max: Annotated[int, Field(ge=0)] = 0
-    """How many bad records are set aside in quarantine before shard fails: 0 or more."""
+    """How many are left out, with a quarantine file that names them, before shard fails: 0 or more."""
 
 
 class ShardSection(StageLimits):
-    """shard: the corpus becomes packed sequences in .bin/.idx files."""
+    """shard: the corpus becomes shards, packed sequences of tokens or samples as they are."""
 
     corpus: Annotated[Text, StringConstraints(min_length=1)]
-    """Folder, glob, or python:stdlib (the sources of the running Python). Relative to the folder of this file."""
-    format: Literal["tokens"] = "tokens"
-    """Format of the shards: tokens (Megatron .bin/.idx)."""
-    tokenizer: Literal["bytes"] = "bytes"
-    """bytes: one token a byte, and 256 for the end of a document."""
-    sequence_length: Annotated[int, Field(ge=2, le=2**20)]
-    """Tokens in every packed sequence: 2 to 1048576."""
-    over_long: OverLong
+    """Folder, file, glob, uri such as s3://bucket/prefix, manifest (see read_as), or python:stdlib (the sources of the
+    running Python). Relative to the folder of this file."""
+    read_as: ReadAs = "auto"
+    """How records are found in the corpus: file (each is one), grouped_files (those that share a name are one),
+    labelled_folders (each with the number of its folder as cls), lines, jsonl, parquet, tar (WebDataset) or manifest
+    (JSON lines with uri, range, key and fields). auto goes by suffix: .jsonl, .parquet, .tar, else files."""
+    format: Literal["tokens", "webdataset", "parquet", "mds"] = "tokens"
+    """Format of the shards: tokens (packed sequences, Megatron .bin/.idx), webdataset (tar), parquet or mds."""
+    tokenizer: Annotated[Text, StringConstraints(min_length=1)] = "bytes"
+    """tokens: bytes (one token a byte, and 256 for the end of a document), or path or uri of a tokenizer.json."""
+    end_of_document: Text | None = None
+    """tokens: the token of a tokenizer.json that ends a document. Default: the usual one it has, such as
+    <|endoftext|>."""
+    text_field: Text | None = None
+    """tokens: the field of a row or sample that holds the document. Default: text of a row, txt of a tar's sample."""
+    key_field: Text | None = None
+    """The field of a row that names its sample, and must do so once. Default: the place of the row."""
+    fields: dict[Text, FieldType] = {}
+    """The fields of a sample to keep, with their types: bytes, text, int, float or json. Default: all; for parquet and
+    mds those of the first record."""
+    sequence_length: Annotated[int | None, Field(ge=2, le=2**20, validate_default=True)] = None
+    """tokens: tokens in every packed sequence, 2 to 1048576. Required then."""
+    over_long: Annotated[
+        OverLong | None, WithJsonSchema({"enum": list(get_args(OverLong))}), Field(validate_default=True)
+    ] = None
     """What happens to a document longer than a sequence: split (cut into several), truncate (cut once), drop (left
-    out) or error (refused). Nobody can make this choice for you, so there is no default."""
+    out) or error (refused). Nobody can make this choice for you: format tokens has no default for it."""
     bad_records: BadRecords = BadRecords()
-    """What to do about input files that cannot be read as text."""
+    """What to do about records that cannot be used."""
     num_tasks: Annotated[int, Field(ge=1, le=1000)] = 4
     """How many tasks share the work side by side: 1 to 1000. Never changes the bytes that come out."""
     target_shard_size: Annotated[Bytes, Field(ge=2**12)] = 64 * 2**20
     """Input bytes after which a new shard begins: 4KiB or more."""
+    verify: ProofLevel = "digests"
+    """How each task proves the shards it leaves, those it found made included: files (sizes), digests (every byte) or
+    records (each record in its format)."""
     timeout: Time = 3600.0
     """Deadline of one attempt of plan, of each task and of merge; more than 0, at most 30d."""
     retries: Retries = 2
+
+    @field_validator("sequence_length", "over_long")
+    @classmethod
+    def _required_for_tokens(cls, value: object, info: ValidationInfo) -> object:
+        if value is None and info.data.get("format") == "tokens":
+            raise PydanticKnownError("missing")
+        return cls._only_for_tokens(value, info)
+
+    @field_validator("end_of_document", "text_field")
+    @classmethod
+    def _only_for_tokens(cls, value: object, info: ValidationInfo) -> object:
+        if value is not None and info.data.get("format", "tokens") != "tokens":
+            raise ValueError(f"has no meaning with format {info.data['format']}; leave it out")
+        return value
+
+    @field_validator("key_field", "fields")
+    @classmethod
+    def _only_for_samples(cls, value: object, info: ValidationInfo) -> object:
+        if value and info.data.get("format") == "tokens":
+            raise ValueError("has no meaning with format tokens; leave it out")
+        return value
 
 
 class PreflightSection(StageLimits):

@@ -1,7 +1,7 @@
 """What each stage is told: a run description turned into the Specs of its stages."""
 
 from components.contracts.checkpoint import VerifyLevel
-from components.contracts.dataset import PackingOptions
+from components.contracts.dataset import DataOptions, PackingOptions, ReadOptions, SampleField, SampleOptions
 from components.contracts.gang import CheckpointRule, GangLimits, ResumeRule
 from components.finish.spec import FinishSpec
 from components.launch.spec import LaunchSpec
@@ -10,22 +10,35 @@ from components.retain.spec import RetainSpec
 from components.shard.spec import ShardSpec
 from components.verify.spec import VerifySpec
 from pipelines.config import TrainConfig
+from pipelines.sections import ShardSection
 
 
 def shard_spec(config: TrainConfig) -> ShardSpec:
     shard = config.shard
     return ShardSpec(
         corpus=shard.corpus,
-        options=PackingOptions(
-            format=shard.format,
-            tokenizer=shard.tokenizer,
-            sequence_length=shard.sequence_length,
-            over_long=shard.over_long,
+        read=ReadOptions(
+            read_as=shard.read_as,
+            text_field=shard.text_field,
+            key_field=shard.key_field,
+            fields=tuple(SampleField(name=name, type=kind) for name, kind in shard.fields.items()),
         ),
+        options=_data_options(shard),
+        tokenizer=shard.tokenizer,
+        end_of_document=shard.end_of_document,
         max_bad_records=shard.bad_records.max,
         num_tasks=shard.num_tasks,
         target_shard_bytes=shard.target_shard_size,
+        verify=shard.verify,
     )
+
+
+def _data_options(shard: ShardSection) -> DataOptions:
+    if shard.format != "tokens":
+        return SampleOptions(format=shard.format)
+    assert shard.sequence_length is not None  # the section sees to both
+    assert shard.over_long is not None
+    return PackingOptions(sequence_length=shard.sequence_length, over_long=shard.over_long)
 
 
 def preflight_spec(config: TrainConfig) -> PreflightSpec:

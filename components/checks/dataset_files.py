@@ -42,6 +42,6 @@ def dataset_complete(question: Question, store: ObjectStore, *, data_version: st
     if faults:
         more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         return question.fail("; ".join(faults[:_SHOWN]) + more)
-    if not sum(shard.num_sequences for shard in manifest.shards):
-        return question.fail("the data set holds no sequence", "give shard.corpus more text")
+    if not manifest.num_sequences + manifest.num_samples:
+        return question.fail("the data set holds no sequence and no sample", "give shard.corpus more to read")
     return question.ok(f"{len(files)} files of {len(manifest.shards)} shards")

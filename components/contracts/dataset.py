@@ -8,21 +8,35 @@ filled with it. A training program shifts: inputs are tokens [0, L-1), targets t
 """
 
 import hashlib
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from components.contracts.document import Document
 
 OverLong = Literal["split", "truncate", "drop", "error"]
 """What happens to a document longer than a sequence: cut into several, cut once, left out, or refused."""
 
+SampleFormat = Literal["webdataset", "parquet", "mds"]
+"""Formats that keep samples of named fields as they are."""
+
+ReadAs = Literal["auto", "file", "grouped_files", "labelled_folders", "lines", "jsonl", "parquet", "tar", "manifest"]
+"""How records are found in the inputs. auto: .jsonl and .ndjson as jsonl, .parquet as parquet, .tar as tar, every other
+file as file (format tokens) or grouped_files (the others)."""
+
+FieldType = Literal["bytes", "text", "int", "float", "json"]
+"""What a field holds. Values travel as bytes: UTF-8 text, decimal digits, JSON text."""
+
+ProofLevel = Literal["files", "digests", "records"]
+"""How a shard is proven: names and sizes; every byte as well; every record in its format as well."""
+
 
 class PackingOptions(Document):
-    """Everything besides the input bytes that decides which bytes come out. Part of the data version."""
+    """Tokens: everything besides the input bytes that decides which bytes come out. Part of the data version."""
 
     format: Literal["tokens"] = "tokens"
-    tokenizer: Literal["bytes"] = "bytes"
+    tokenizer: str = "bytes"
+    """`bytes`, or `sha256:<hex>` of the tokenizer.json."""
     vocab_size: PositiveInt = 257
     """Ids are below this. For `bytes`: 256 byte values and the end-of-document id 256."""
     end_of_document: NonNegativeInt = 256
@@ -33,43 +47,68 @@ class PackingOptions(Document):
     over_long: OverLong
 
 
-class PlannedInput(Document):
-    """One input file. `path` is relative to the corpus root; size and mtime only serve to notice a change."""
+class SampleField(Document):
+    """One field of every sample."""
 
-    path: str
-    size_bytes: NonNegativeInt
-    mtime_ns: int
+    name: str
+    type: FieldType
 
 
-class PlannedShard(Document):
-    """One output shard: a pure function of the inputs [first_input, first_input + num_inputs) and the options.
+class SampleOptions(Document):
+    """Samples: everything besides the input bytes that decides which bytes come out. Part of the data version."""
 
-    An input too large for one shard is cut into byte ranges, each a shard with `num_inputs` 1.
-    """
+    format: SampleFormat
+    fields: tuple[SampleField, ...] = ()
+    """The columns of parquet and mds, which every sample has; empty for webdataset, where samples may differ."""
+    labels: tuple[str, ...] = ()
+    """labelled_folders: the folder names whose places in this list the samples carry as `cls`."""
 
-    first_input: NonNegativeInt
-    num_inputs: PositiveInt
-    start_byte: NonNegativeInt = 0
-    """Where in the first input this shard begins; not 0 only in a later range of a large input."""
-    end_byte: PositiveInt | None = None
-    """Where in the only input this shard ends; None: at its end, which is where its document ends."""
+
+DataOptions = Annotated[PackingOptions | SampleOptions, Field(discriminator="format")]
+
+
+class ReadOptions(Document):
+    """How records are found in the inputs. Not part of the data version: the bytes that come out are."""
+
+    read_as: ReadAs = "auto"
+    text_field: str | None = None
+    """Format tokens: the field that holds the document; None: `text` of a row, `txt` of a sample in a tar."""
+    key_field: str | None = None
+    """The field of a row that names the sample; None: the input's name and the place in it do."""
+    fields: tuple[SampleField, ...] = ()
+    """The fields to keep; empty: all."""
+
+
+class ShardPart(Document):
+    """A piece of the plan: one line a shard. A task reads the pieces one after the other, never all at once."""
+
+    sha256: str
+    size_bytes: PositiveInt
+    num_shards: PositiveInt
 
 
 class ShardPlan(Document):
     """Which inputs become which shards. Nothing in it depends on the number of tasks."""
 
     kind: Literal["shard-plan"] = "shard-plan"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     root: str
-    """Absolute folder that the inputs' paths start from, or python:stdlib. How the corpus was spelled is left out."""
-    packing: Literal[1] = 1
+    """Absolute folder or uri that the inputs' paths start from, or python:stdlib. How the corpus was spelled is not
+    kept."""
+    packing: Literal[2] = 2
     """Which packing rules; raised when the same plan would give other bytes, so that old shards are not mixed in."""
-    inputs: tuple[PlannedInput, ...]
-    shards: tuple[PlannedShard, ...]
-    options: PackingOptions
+    read: ReadOptions
+    options: DataOptions
     max_bad_records: NonNegativeInt
+    num_inputs: PositiveInt
+    input_bytes: NonNegativeInt
+    parts: tuple[ShardPart, ...]
     bad_records: tuple["BadRecord", ...] = ()
     """Inputs that could not be read when the plan was made; they count against `max_bad_records`."""
+
+    @property
+    def num_shards(self) -> int:
+        return sum(part.num_shards for part in self.parts)
 
     def plan_id(self) -> str:
         """`p-<16 hex>`: the digest of the whole plan."""
@@ -89,31 +128,48 @@ class StoredFile(Document):
     sha256: str
 
 
-class Shard(Document):
-    """One packed shard: a Megatron .bin/.idx pair."""
+class ShardContent(Document):
+    """What one shard holds, wherever it stands in a data set."""
 
-    index: NonNegativeInt
     files: tuple[StoredFile, ...]
-    """The .bin, then the .idx."""
+    """tokens: .bin, .idx, .ends (where documents end, see `components/dataset/formats/tokens.py`); else one file."""
+    hashes: dict[str, str] = {}
+    """More digests of the first file, by algorithm, for loaders that check with them."""
     num_sequences: NonNegativeInt
+    """Packed sequences; 0 in formats of samples."""
+    num_samples: NonNegativeInt = 0
+    """Samples; 0 in format tokens."""
     num_tokens: NonNegativeInt
     """Tokens of documents, end-of-document ids included, padding excluded."""
     num_padding: NonNegativeInt
     num_documents: NonNegativeInt
 
 
+class Shard(ShardContent):
+    """One packed shard of a data set."""
+
+    index: NonNegativeInt
+    entry: str = ""
+    """Id of the plan's entry it was made from; `data/shards/<entry>.json` is its record."""
+
+
 class BadRecord(Document):
-    """An input left out, and why."""
+    """An input or a record in it left out, and why."""
 
     path: str
+    """Relative to the plan's root."""
     reason: str
+    offset: NonNegativeInt | None = None
+    """Byte where the record begins (Parquet: row); None: the whole input."""
+    content: str | None = None
+    """How it begins, what cannot be shown escaped."""
 
 
 class PackingCounts(Document):
     """What happened to the documents of one shard, of one task, or of all. A document counts where it begins."""
 
     num_inputs: NonNegativeInt = 0
-    """Files, empty ones included, bad records not."""
+    """Files begun, empty and bad ones included."""
     num_empty: NonNegativeInt = 0
     num_split: NonNegativeInt = 0
     num_truncated: NonNegativeInt = 0
@@ -125,14 +181,30 @@ class PackingCounts(Document):
         return PackingCounts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
+class Quarantine(Document):
+    """What was left out of a shard: how many records, the first of them, and the file with all."""
+
+    num_records: NonNegativeInt = 0
+    records: tuple[BadRecord, ...] = ()
+    """At most 20."""
+    files: tuple[StoredFile, ...] = ()
+    """JSON lines, a BadRecord each."""
+
+
 class PackedShard(Document):
-    """One finished shard, written after its files: what a repeated task finds done. Independent of the task count."""
+    """One finished shard, written after its files: what a repeated task, or a later plan with the same entry, finds
+    done.
+    """
 
     kind: Literal["packed-shard"] = "packed-shard"
-    version: Literal[1] = 1
-    plan_id: str
-    shard: Shard
-    bad_records: tuple[BadRecord, ...]
+    version: Literal[2] = 2
+    entry: str
+    content: ShardContent
+    blocks: tuple[tuple[str, ...], ...]
+    """For each file the xxh3_64 of every `BLOCK_BYTES` of it: they say where a damaged file is damaged."""
+    keys: StoredFile | None = None
+    """Hashes of the samples' keys, where users chose them: how the merge finds duplicates."""
+    quarantine: Quarantine
     counts: PackingCounts
 
 
@@ -140,12 +212,13 @@ class ShardReceipt(Document):
     """What one task wrote. `shards` is empty for a surplus task."""
 
     kind: Literal["shard-receipt"] = "shard-receipt"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     plan_id: str
     task_index: NonNegativeInt
     num_tasks: PositiveInt
     shards: tuple[Shard, ...]
-    bad_records: tuple[BadRecord, ...]
+    keys: tuple[StoredFile, ...] = ()
+    quarantine: Quarantine
     counts: PackingCounts
 
 
@@ -157,14 +230,22 @@ class ShardManifest(Document):
     data_version: str
     """`d-<16 hex>`: Merkle root over format, options and shard digests, and nothing else."""
     plan_id: str
-    options: PackingOptions
+    options: DataOptions
     shards: tuple[Shard, ...]
     bad_records: tuple[BadRecord, ...]
+    """The first of those left out, at most 20."""
+    num_bad_records: NonNegativeInt = 0
+    quarantine: tuple[StoredFile, ...] = ()
+    """JSON lines, a BadRecord each: all of them."""
     counts: PackingCounts
 
     @property
     def num_sequences(self) -> int:
         return sum(shard.num_sequences for shard in self.shards)
+
+    @property
+    def num_samples(self) -> int:
+        return sum(shard.num_samples for shard in self.shards)
 
     @property
     def num_tokens(self) -> int:

@@ -1,7 +1,9 @@
 """Where everything lies below `storage`: the only place that spells these keys.
 
-    data/plans/<plan_id>/plan.json  receipts/<num_tasks>/<task>.json  shard-<n>.bin  shard-<n>.idx  shard-<n>.json
-    data/versions/<data_version>/manifest.json
+    data/plans/<plan_id>/plan.json  parts/<n>.jsonl  receipts/<num_tasks>/<task>.json
+    data/shards/<entry>.<suffix>  <entry>.json  written once for all plans that hold this entry
+    data/tokenizers/<sha256>.json
+    data/versions/<data_version>/manifest.json  and what other loaders expect beside it
     checkpoints/<experiment>/<model_version>/log/<seq>.json
     checkpoints/<experiment>/<model_version>/<data_version>/step-<step>/term-<term>/...  MANIFEST.json
     runs/<run>/run.json  stages/<task>/<attempt>.json  report.json  report.html
@@ -25,12 +27,28 @@ def receipt_key(plan_id: str, *, task_index: int, num_tasks: int) -> str:
     return f"{plan_folder(plan_id)}/receipts/{num_tasks:06d}/{task_index:06d}.json"
 
 
-def shard_key(plan_id: str, *, shard_index: int, suffix: str) -> str:
-    return f"{plan_folder(plan_id)}/shard-{shard_index:06d}.{suffix}"
+def plan_part_key(plan_id: str, *, part: int) -> str:
+    return f"{plan_folder(plan_id)}/parts/{part:06d}.jsonl"
+
+
+def shards_folder() -> str:
+    return "data/shards"
+
+
+def shard_key(entry: str, *, suffix: str) -> str:
+    return f"{shards_folder()}/{entry}.{suffix}"
+
+
+def tokenizer_key(sha256: str) -> str:
+    return f"data/tokenizers/{sha256}.json"
+
+
+def data_version_folder(data_version: str) -> str:
+    return f"data/versions/{data_version}"
 
 
 def shard_manifest_key(data_version: str) -> str:
-    return f"data/versions/{data_version}/manifest.json"
+    return f"{data_version_folder(data_version)}/manifest.json"
 
 
 def ledger_folder(experiment: str, model_version: str) -> str:

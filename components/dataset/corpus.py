@@ -1,4 +1,4 @@
-"""Which files a corpus is: a folder, one file, a glob, or the interpreter's own standard library.
+"""Which inputs a corpus is: a folder, a file, a glob, a prefix in a store, or the interpreter's own standard library.
 
 `python:stdlib` means every `*.py` below `sysconfig.get_path("stdlib")` except what lies in `site-packages`,
 `dist-packages` and `__pycache__`: about 1 800 files on CPython 3.11, the test suite's included, some empty, some not
@@ -8,64 +8,93 @@ UTF-8. They are installed once and not written afterwards, so two plans on one m
 import os
 import re
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
-from components.contracts.dataset import BadRecord, PlannedInput
-from components.dataset.walk import walk
+from components.contracts.dataset import BadRecord
+from components.dataset.blobs import STDLIB, is_uri, join_uri, split_uri
+from components.dataset.walk import matches, walk
 from components.errors import BadInput, Problem
+from components.storage.base import ObjectInfo, ObjectNotFound, open_store
 
-STDLIB = "python:stdlib"
 _NOT_STDLIB = frozenset({"site-packages", "dist-packages", "__pycache__"})
 _MAGIC = re.compile(r"[*?\[]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
+class Found(NamedTuple):
+    """One input."""
+
+    path: str
+    """Relative to the corpus's root."""
+    size: int
+    tag: int | str
+    """See `Input.tag`."""
+
+
 @dataclass
 class Corpus:
-    """What was found, in the order of the paths, and what was in the way."""
+    """Iterate once: yields every input in the order of the paths. What was in the way is known afterwards."""
 
     root: str
-    """Absolute folder the paths start from, or python:stdlib."""
-    inputs: list[PlannedInput] = field(default_factory=list)
+    """Absolute folder or uri that the paths start from, or python:stdlib."""
+    entries: Iterable[Found | BadRecord | Problem] = ()
     unreadable: list[BadRecord] = field(default_factory=list)
     """Files that exist but cannot be read."""
     problems: list[Problem] = field(default_factory=list)
     """Faults no budget covers: the corpus is missing, or a folder in it cannot be listed."""
 
+    def __iter__(self) -> Iterator[Found]:
+        for entry in self.entries:
+            if isinstance(entry, Found):
+                yield entry
+            elif isinstance(entry, Problem):
+                self.problems.append(entry)
+            else:
+                self.unreadable.append(entry)
 
-def root_folder(root: str) -> str:
-    """The folder a plan's root stands for on this machine."""
-    return sysconfig.get_path("stdlib") if root == STDLIB else root
+    @property
+    def place(self) -> str:
+        """Where people find it."""
+        return sysconfig.get_path("stdlib") if self.root == STDLIB else self.root
 
 
-def list_corpus(corpus: str, *, workdir: str, storage: Path | None = None) -> Corpus:
-    """Every input of `corpus`, each opened once. Relative paths start from `workdir`.
+def open_corpus(corpus: str, *, workdir: str, storage: Path | None = None) -> Corpus:
+    """The inputs of `corpus`, each opened once when its turn comes. Relative paths start from `workdir`.
 
     A folder means all regular files below it; links are followed, each folder is entered once. In a glob `**` stands
     for any number of folders. `storage` must not lie where the corpus is looked for, or it would grow with every run.
     Raises BadInput for a scheme that is not known.
     """
     if corpus == STDLIB:
-        return _listed(STDLIB, walk(sysconfig.get_path("stdlib"), ("**", "*.py"), skip=_NOT_STDLIB))
+        folder = sysconfig.get_path("stdlib")
+        return Corpus(STDLIB, _looked(folder, walk(folder, ("**", "*.py"), skip=_NOT_STDLIB)))
+    if is_uri(corpus):
+        return _stored(corpus)
     path = os.path.normpath(os.path.join(os.path.abspath(workdir or "."), os.path.expanduser(corpus)))
     if os.path.isdir(path):
-        return _listed(path, walk(path, ("**",), storage=storage))
+        return Corpus(path, _looked(path, walk(path, ("**",), storage=storage)))
     if os.path.exists(path) and not os.path.isfile(path):
         odd = Problem(f"corpus {corpus}", f"{path} is neither a file nor a folder", "name a file, a folder or a glob")
-        return Corpus(root=path, problems=[odd])
+        return Corpus(path, [odd])
     if os.path.lexists(path):
-        return _listed(os.path.dirname(path), [os.path.basename(path)])
+        folder, name = os.path.split(path)
+        return Corpus(folder, _looked(folder, [name]))
     if _SCHEME.match(corpus):
-        raise BadInput("UnknownCorpus", f"corpus is {corpus!r}", "name a folder, a file, a glob, or python:stdlib")
+        raise BadInput(
+            "UnknownCorpus",
+            f"corpus is {corpus!r}",
+            "name a folder, a file, a glob, s3://bucket/prefix or python:stdlib",
+        )
     if _MAGIC.search(path):
         root, pattern = _split_glob(path)
         if os.path.isdir(root):
-            return _listed(root, walk(root, pattern, storage=storage))
+            return Corpus(root, _looked(root, walk(root, pattern, storage=storage)))
         path = root
     start = "" if os.path.isabs(os.path.expanduser(corpus)) else f"; relative paths start from {workdir or os.getcwd()}"
-    return Corpus(root=path, problems=[Problem(f"corpus {corpus}", f"{path} does not exist", f"check the path{start}")])
+    return Corpus(path, [Problem(f"corpus {corpus}", f"{path} does not exist", f"check the path{start}")])
 
 
 def _split_glob(path: str) -> tuple[str, tuple[str, ...]]:
@@ -75,34 +104,60 @@ def _split_glob(path: str) -> tuple[str, tuple[str, ...]]:
     return os.path.join(*parts[:first]), parts[first:]
 
 
-def _listed(root: str, found: Iterable[str | Problem]) -> Corpus:
-    corpus = Corpus(root=root)
-    for item in found:
-        if isinstance(item, Problem):
-            corpus.problems.append(item)
-            continue
-        looked = _look(root_folder(root), item)
-        if isinstance(looked, PlannedInput):
-            corpus.inputs.append(looked)
-        else:
-            corpus.unreadable.append(looked)
-    corpus.inputs.sort(key=lambda planned: planned.path)
-    corpus.unreadable.sort(key=lambda record: record.path)
-    return corpus
+def _looked(folder: str, names: Iterable[str | Problem]) -> Iterator[Found | BadRecord | Problem]:
+    start = folder.rstrip("/") + "/"
+    for name in names:
+        yield name if isinstance(name, Problem) else _look(start, name)
 
 
-def _look(folder: str, name: str) -> PlannedInput | BadRecord:
+def _look(start: str, name: str) -> Found | BadRecord:
+    if not name.isascii():
+        try:
+            name.encode("utf-8")
+        except UnicodeEncodeError:
+            shown = os.fsencode(name).decode("utf-8", "backslashreplace")
+            return BadRecord(path=shown, reason="its name is not UTF-8")
     try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        shown = os.fsencode(name).decode("utf-8", "backslashreplace")
-        return BadRecord(path=shown, reason="its name is not UTF-8")
-    try:
-        descriptor = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(start + name, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         return BadRecord(path=name, reason=error.strerror or str(error))
     try:
         status = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    return PlannedInput(path=name, size_bytes=status.st_size, mtime_ns=status.st_mtime_ns)
+    return Found(name, status.st_size, status.st_mtime_ns)
+
+
+def _stored(corpus: str) -> Corpus:
+    """Objects below a prefix, one object, or those a pattern matches; listed once."""
+    base, key = split_uri(corpus)
+    parts = key.split("/")
+    first = next((place for place, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
+    prefix, pattern = "/".join(parts[:first]), tuple(parts[first:]) or ("**",)
+    if not prefix:
+        raise BadInput("NoPrefix", f"corpus is {corpus!r}", "put at least one plain name before the first * or ?")
+    return Corpus(join_uri(base, prefix), _objects(corpus, base, prefix, pattern))
+
+
+def _objects(corpus: str, base: str, prefix: str, pattern: Sequence[str]) -> Iterator[Found | Problem]:
+    store, is_empty = open_store(base), True
+    for info in store.list(prefix):
+        is_empty = False
+        name = info.key.removeprefix(f"{prefix}/")
+        if pattern == ("**",) or matches(name.split("/"), pattern):
+            yield _object(name, info)
+    if is_empty:
+        try:
+            alone = store.find(prefix)
+        except ObjectNotFound:
+            alone = None
+        if alone is not None and pattern == ("**",):
+            yield _object("", alone)
+        else:
+            yield Problem(
+                f"corpus {corpus}", f"there is no object below {store.uri_of(prefix)}", "check bucket and prefix"
+            )
+
+
+def _object(name: str, info: ObjectInfo) -> Found:
+    return Found(name, info.size_bytes, "")

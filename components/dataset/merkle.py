@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Iterable
 
 from components.contracts.canonical import canonical_bytes
-from components.contracts.dataset import PackingOptions, Shard
+from components.contracts.dataset import DataOptions, ShardContent
 
 
-def data_version(options: PackingOptions, shards: Iterable[Shard]) -> str:
+def data_version(options: DataOptions, shards: Iterable[ShardContent]) -> str:
     """`d-<16 hex>`: Merkle root over the options, format included, and the digests of the shards' files in order."""
     leaves = [canonical_bytes(options.as_json())]
     leaves.extend(bytes.fromhex(file.sha256) for shard in shards for file in shard.files)

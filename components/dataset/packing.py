@@ -1,81 +1,127 @@
-"""Documents into fixed-length sequences: full pieces as they come, the rests by best-fit decreasing. Pure.
+"""Documents into fixed-length sequences: full pieces as they come, the rests by best-fit decreasing.
 
     L = 8: documents of 19, 3 and 4 tokens -> [8 of the first], [8 of the first], [3 + 4 rests], [3 of the second + pad]
 
-Best fit is exact within a window of 10 000 rests, which costs less than 0.15 % padding against a global pass and
-needs no other shard. Every choice is settled by length, then by place, so equal input gives equal bytes.
+Rests wait in a window; when it is full they are packed together, and what lies in rows with much room left waits on for
+the next window. That costs less than 0.15 % padding against a global pass, needs no other shard and little memory.
+Every choice is settled by length, then by place, so equal input gives equal bytes.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 WINDOW = 10_000
-"""Rests that are packed together. Part of the packing rules: see `ShardPlan.packing`."""
+"""Rests that are packed together, and"""
+WINDOW_TOKENS = 4 << 20
+"""their tokens. Both part of the packing rules: see `ShardPlan.packing`."""
+CARRIED = 4
+"""At most 1/4 of a window waits for the next one."""
 
 Tokens = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Segment:
-    """Tokens of one document, or of one piece of it that ends at a multiple of the sequence length."""
+class SequencePacker:
+    """Lays documents into rows of `sequence_length` little-endian tokens and hands the rows to `write`."""
 
-    tokens: Tokens
-    """One dimension, any integer type."""
-    ends_document: bool
-    """Whether the end-of-document id follows the tokens."""
+    def __init__(
+        self, *, sequence_length: int, end_of_document: int, dtype: str, write: Callable[[memoryview], None]
+    ) -> None:
+        self._length, self._end, self._write = sequence_length, end_of_document, write
+        self._dtype = np.dtype(dtype).newbyteorder("<")
+        self._open, self._num_open = np.empty(0, dtype=self._dtype), 0
+        self._rests, self._sizes, self._num_waiting = list[Tokens](), list[int](), 0
+        self._ends = list[Tokens]()
+        self.num_rows = 0
+        self.num_tokens = 0
+        """Tokens of documents, end-of-document ids included."""
 
-    @property
-    def num_tokens(self) -> int:
-        return len(self.tokens) + self.ends_document
+    def add(self, tokens: Tokens, *, is_last: bool = True, closes: bool = True) -> None:
+        """More tokens of the open document. `is_last`: there are no more; `closes`: end-of-document follows.
 
+        They are kept as they are until their row is written, so they must not change.
+        """
+        if self._num_open:
+            tokens = np.concatenate([self._open, tokens])
+            self._num_open = 0
+        size = len(tokens) + (closes and is_last)
+        if size >= self._length:
+            tokens = self._full_rows(tokens, size // self._length)
+            size %= self._length
+        if not is_last:
+            self._open, self._num_open = tokens, size
+        elif size:
+            self._rests.append(tokens)
+            self._sizes.append(size)
+            self._num_waiting += size
+            if self._num_waiting >= WINDOW_TOKENS or len(self._rests) >= WINDOW:
+                self._pack_window(is_final=False)
 
-@dataclass(frozen=True)
-class Packed:
-    """Sequences, one a row, lying in `data` as they go to disk."""
+    def finish(self) -> Tokens:
+        """Write what waits; returns where documents end: increasing positions in the tokens of all rows together.
 
-    data: bytearray
-    sequences: Tokens
-    num_tokens: int
-    """Tokens of documents, end-of-document ids included."""
+        A document cut by the end of a row ends there, and begins anew. What follows the last end in a row is padding.
+        """
+        if self._num_open:
+            raise ValueError("a document is still open")
+        while self._rests:
+            self._pack_window(is_final=True)
+        return np.concatenate(self._ends) if self._ends else np.empty(0, dtype="<i8")
 
     @property
     def num_padding(self) -> int:
-        return int(self.sequences.size) - self.num_tokens
+        return self.num_rows * self._length - self.num_tokens
+
+    def _full_rows(self, tokens: Tokens, count: int) -> Tokens:
+        """Write `count` full rows; returns what is left. The very last token may be the end of the document."""
+        full = np.full(count * self._length, self._end, dtype=self._dtype)
+        taken = min(len(tokens), len(full))
+        full[:taken] = tokens[:taken]
+        self._ends.append((self.num_rows + 1 + np.arange(count, dtype="<i8")) * self._length)
+        self.num_rows += count
+        self.num_tokens += len(full)
+        self._write(full.data.cast("B"))
+        return tokens[taken:].copy()  # a view would keep the whole document
+
+    def _pack_window(self, *, is_final: bool) -> None:
+        length, rests, sizes = self._length, self._rests, np.array(self._sizes, dtype=np.int64)
+        found, num_rows = best_fit_decreasing(self._sizes, capacity=length)
+        rows = np.array(found, dtype=np.int64)
+        used = np.bincount(rows, weights=sizes, minlength=num_rows).astype(np.int64)
+        is_kept = np.ones(num_rows, dtype=bool) if is_final else _full_enough(used, length)
+        if np.count_nonzero(~is_kept[rows]) > WINDOW // CARRIED:  # tiny ones: they would fill the next window alone
+            is_kept[:] = True
+        waits = np.flatnonzero(~is_kept[rows]).tolist()
+        order = np.flatnonzero(is_kept[rows])
+        order = order[np.argsort(rows[order], kind="stable")]
+        # Documents lie end to end in their row, so all ends follow from the running sum and each row's start.
+        rows, taken = (np.cumsum(is_kept) - 1)[rows[order]], sizes[order]
+        before = np.cumsum(taken) - taken
+        first = np.r_[True, rows[1:] != rows[:-1]]
+        starts = rows * length + before - np.repeat(before[first], np.diff(np.r_[np.flatnonzero(first), len(rows)]))
+        num_kept = int(is_kept.sum())
+        flat = np.full(num_kept * length, self._end, dtype=self._dtype)
+        for place, start in zip(order.tolist(), starts.tolist(), strict=True):
+            rest = rests[place]
+            flat[start : start + len(rest)] = rest
+        self._ends.append((starts + taken + self.num_rows * length).astype("<i8"))
+        self.num_rows += num_kept
+        self.num_tokens += int(taken.sum())
+        self._rests, self._sizes = [rests[place] for place in waits], [self._sizes[place] for place in waits]
+        self._num_waiting = sum(self._sizes)
+        self._write(flat.data.cast("B"))
 
 
-def pack(segments: Sequence[Segment], *, sequence_length: int, end_of_document: int, dtype: str) -> Packed:
-    """Lay `segments` into rows of `sequence_length` tokens of little-endian `dtype`.
-
-    First all full rows in the order of the segments, then the rows that hold rests. The array starts out filled with
-    `end_of_document`, so ends and padding need no writing of their own.
-    """
-    full = [segment.num_tokens // sequence_length for segment in segments]
-    rests = [segment.num_tokens % sequence_length for segment in segments]
-    owners = [place for place, rest in enumerate(rests) if rest]
-    rows, num_rows = best_fit_decreasing([rests[place] for place in owners], capacity=sequence_length)
-    first_row = sum(full)
-    data, sequences = _blank(first_row + num_rows, sequence_length, end_of_document, dtype)
-    flat = sequences.reshape(-1)
-
-    row = 0
-    for segment, count in zip(segments, full, strict=True):
-        if count:
-            # The end-of-document id may be the last token of the last full row; then there is one token less to copy.
-            piece = segment.tokens[: count * sequence_length]
-            start = row * sequence_length
-            flat[start : start + len(piece)] = piece
-            row += count
-    used = [0] * num_rows
-    for place, target in zip(owners, rows, strict=True):
-        piece = segments[place].tokens[full[place] * sequence_length :]
-        start = (first_row + target) * sequence_length + used[target]
-        flat[start : start + len(piece)] = piece
-        used[target] += rests[place]
-    return Packed(data, sequences, num_tokens=sum(segment.num_tokens for segment in segments))
+def _full_enough(used: Tokens, length: int) -> npt.NDArray[np.bool_]:
+    """Which rows are written: all but the emptiest with over 1/1000 of room, which may hold 1/4 of all tokens."""
+    emptiest = np.argsort(used, kind="stable")
+    is_roomy = length - used[emptiest] > length // 1000
+    waits = emptiest[is_roomy & (np.cumsum(used[emptiest]) <= used.sum() // CARRIED)]
+    kept = np.ones(len(used), dtype=bool)
+    kept[waits] = False
+    return kept
 
 
 def best_fit_decreasing(lengths: Sequence[int], *, capacity: int, window: int = WINDOW) -> tuple[list[int], int]:
@@ -115,11 +161,3 @@ def _best_fit(
             rooms |= 1 << room
         rows[start + place] = row
     return num_rows
-
-
-def _blank(num_rows: int, length: int, fill: int, dtype: str) -> tuple[bytearray, Tokens]:
-    little_endian = np.dtype(dtype).newbyteorder("<")
-    data = bytearray(num_rows * length * little_endian.itemsize)
-    sequences = np.frombuffer(data, dtype=little_endian).reshape(num_rows, length)
-    sequences.fill(fill)
-    return data, sequences

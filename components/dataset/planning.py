@@ -1,38 +1,66 @@
-"""From a list of inputs to shards: which bytes go into which shard, decided before any of them is read. Pure.
+"""From inputs to shards: which bytes go into which shard, decided before any of them is read. Pure, without numpy.
 
-The plan depends on the sizes and order of the inputs, the options and `target_shard_bytes`, never on how many tasks
-will work on it. Without numpy, so that planning starts fast.
+The plan depends on the inputs, their sizes and order, the options and `target_shard_bytes`, never on how many tasks
+will work on it. A shard ends where it is full, or earlier at an input whose name says so: an input added in the
+middle changes the shard it falls into, and soon the shards after it are the same again and need not be made again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
-from components.contracts.dataset import OverLong, PackingOptions, PlannedInput, PlannedShard
+from components.contracts.dataset import DataOptions, OverLong, PackingOptions
+from components.dataset.inputs import Input
 from components.errors import Problem
 
 DTYPE_BYTES = {"uint16": 2, "int32": 4}
-MAX_SHARD_BYTES = 256 << 20
-"""Of packed tokens: a shard is built in memory, and stays one upload."""
+MAX_SHARD_BYTES = 1 << 30
+"""Of packed tokens: a shard stays one upload, and its positions fit 32 bits."""
+MAX_RECORD_BYTES = 256 << 20
+"""A record is read into memory whole."""
+MAX_INPUTS = 1 << 16
+"""In one shard: a line of the plan is read into memory whole."""
 _BYTE_VALUES = 256
 _COUNTED_AS = {"split": "num_split", "truncate": "num_truncated", "drop": "num_dropped"}
 
 
-def check_options(options: PackingOptions, *, target_shard_bytes: int) -> list[Problem]:
+class Unit(NamedTuple):
+    """An input, or a range of one, that is not cut further."""
+
+    item: Input
+    weight: int
+    """Bytes it brings to its shard."""
+    group: str = ""
+    """Neighbours of one group stay in one shard; empty: in no group."""
+
+
+def check_options(options: DataOptions, *, target_shard_bytes: int) -> list[Problem]:
     """What is wrong with `options`, taken together; empty when nothing is."""
+    problems = []
+    if isinstance(options, PackingOptions):
+        problems += _token_problems(options)
+        most = MAX_SHARD_BYTES // DTYPE_BYTES[options.dtype]
+        sizes = [("target_shard_bytes", target_shard_bytes), ("sequence_length", options.sequence_length)]
+    else:
+        most, sizes = MAX_SHARD_BYTES, [("target_shard_bytes", target_shard_bytes)]
+    for name, value in sizes:
+        if value > most:
+            problems.append(Problem(name, f"is {value}", f"use at most {most}: a packed shard stays below 1 GiB"))
+    return problems
+
+
+def _token_problems(options: PackingOptions) -> list[Problem]:
     problems = []
     if options.sequence_length < 2:
         problems.append(Problem("sequence_length", "is 1", "use at least 2: an input token and its target"))
-    if not _BYTE_VALUES <= options.end_of_document < options.vocab_size:
+    lowest = _BYTE_VALUES if options.tokenizer == "bytes" else 0
+    if not lowest <= options.end_of_document < options.vocab_size:
         problems.append(
             Problem("end_of_document", f"is {options.end_of_document} with vocab_size {options.vocab_size}",
                     "bytes take the ids 0 to 255: use 256, and a vocab_size of at least 257")
         )  # fmt: skip
     if options.dtype == "uint16" and options.vocab_size > 1 << 16:
         problems.append(Problem("dtype", f"uint16 cannot hold {options.vocab_size} ids", "use int32"))
-    most = MAX_SHARD_BYTES // DTYPE_BYTES[options.dtype]
-    for name, value in (("target_shard_bytes", target_shard_bytes), ("sequence_length", options.sequence_length)):
-        if value > most:
-            problems.append(Problem(name, f"is {value}", f"use at most {most}: a packed shard stays below 256 MiB"))
     return problems
 
 
@@ -40,18 +68,11 @@ def tokens_kept(num_tokens: int, *, sequence_length: int, over_long: OverLong) -
     """How many of a document's tokens, counted from its start, reach the output.
 
     `truncate` keeps one full sequence, without an end-of-document id, as the first piece of a split document is.
-    `error` keeps nothing: the plan is refused before (see `too_long`).
+    `error` keeps nothing: the plan is refused before (see `is_too_long`).
     """
     if num_tokens <= sequence_length or over_long == "split":
         return num_tokens
     return sequence_length if over_long == "truncate" else 0
-
-
-def too_long(inputs: Sequence[PlannedInput], options: PackingOptions) -> list[PlannedInput]:
-    """Inputs that `over_long: error` refuses."""
-    if options.over_long != "error":
-        return []
-    return [planned for planned in inputs if num_document_tokens(planned.size_bytes) > options.sequence_length]
 
 
 def num_document_tokens(size_bytes: int) -> int:
@@ -59,68 +80,95 @@ def num_document_tokens(size_bytes: int) -> int:
     return size_bytes + 1 if size_bytes else 0
 
 
-def plan_shards(
-    inputs: Sequence[PlannedInput], options: PackingOptions, *, target_shard_bytes: int
-) -> Iterator[PlannedShard]:
-    """Shards over `inputs` in order; each ends before its kept tokens would exceed `target_shard_bytes`.
+def is_too_long(item: Input, options: PackingOptions) -> bool:
+    """Whether `over_long: error` refuses this document of bytes."""
+    return options.over_long == "error" and num_document_tokens(item.size) > options.sequence_length
 
-    A document that is larger than that by itself is cut into ranges at multiples of the sequence length, where
-    `split` would cut it anyway.
+
+def byte_units(item: Input, options: PackingOptions, *, target: int) -> Iterator[Unit]:
+    """A document of bytes, cut at multiples of the sequence length when it is larger than a shard: there `split` would
+    cut it anyway.
     """
     length = options.sequence_length
-    range_bytes = max(length, target_shard_bytes // length * length)
-    first, weight = 0, 0
-    for place, planned in enumerate(inputs):
-        tokens = num_document_tokens(planned.size_bytes)
-        kept = tokens_kept(tokens, sequence_length=length, over_long=options.over_long)
-        if place > first and weight and kept and weight + kept > target_shard_bytes:
-            yield PlannedShard(first_input=first, num_inputs=place - first)
-            first, weight = place, 0
-        if kept > target_shard_bytes and kept > range_bytes:
-            if place > first:
-                yield PlannedShard(first_input=first, num_inputs=place - first)
-            yield from _ranges(place, planned.size_bytes, range_bytes)
-            first, weight = place + 1, 0
-        else:
-            weight += kept
-    if first < len(inputs):
-        yield PlannedShard(first_input=first, num_inputs=len(inputs) - first)
-
-
-def _ranges(place: int, size_bytes: int, range_bytes: int) -> Iterator[PlannedShard]:
-    for start in range(0, size_bytes, range_bytes):
+    kept = tokens_kept(num_document_tokens(item.size), sequence_length=length, over_long=options.over_long)
+    range_bytes = max(length, target // length * length)
+    if kept <= max(target, range_bytes):
+        yield Unit(item, kept)
+        return
+    for start in range(0, item.size, range_bytes):
         end = start + range_bytes
-        yield PlannedShard(
-            first_input=place, num_inputs=1, start_byte=start, end_byte=end if end < size_bytes else None
-        )
+        part = item._replace(start=start, end=end if end < item.size else -1)
+        yield Unit(part, min(range_bytes, item.size - start))
 
 
-@dataclass(frozen=True)
-class Extract:
-    """The bytes [start, end) of one input that go into a shard."""
+def even_units(item: Input, *, target: int) -> Iterator[Unit]:
+    """A file of lines, cut without looking where they end."""
+    if not item.size:
+        yield Unit(item, 0)
+    for start in range(0, item.size, target):
+        end = start + target
+        yield Unit(item._replace(start=start, end=end if end < item.size else -1), min(target, item.size - start))
 
-    planned: PlannedInput
+
+def plan_shards(units: Iterable[Unit], *, target: int) -> Iterator[list[Unit]]:
+    """The units of each shard, in order. A shard ends before it would exceed `target` bytes."""
+    shard, weight = list[Unit](), 0
+    for group in _together(units):
+        more = sum(unit.weight for unit in group)
+        if shard and _ends_before(group[0].item, weight, more, len(shard) + len(group), target):
+            yield shard
+            shard, weight = [], 0
+        shard += group
+        weight += more
+    if shard:
+        yield shard
+
+
+def _together(units: Iterable[Unit]) -> Iterator[list[Unit]]:
+    held = list[Unit]()
+    for unit in units:
+        if held and not (unit.group and unit.group == held[0].group):
+            yield held
+            held = []
+        held.append(unit)
+    if held:
+        yield held
+
+
+def _ends_before(item: Input, weight: int, more: int, num_inputs: int, target: int) -> bool:
+    if num_inputs > MAX_INPUTS:
+        return True
+    if not weight or not more:
+        return False  # what is empty opens no shard
+    if weight + more > target:
+        return True
+    # Past half the target one input in (target / 4) bytes ends a shard, chosen by its name: on average at 3/4.
+    return weight >= target // 2 and zlib.crc32(f"{item.path}@{item.start}".encode()) * (target // 4) < more << 32
+
+
+class Extract(NamedTuple):
+    """The bytes [start, end) of one document that go into a shard, measured when it was planned."""
+
+    item: Input
     start: int
     end: int
-    ends_document: bool
+    closes: bool
     """Whether an end-of-document id follows."""
-    counts: Mapping[str, int]
-    """What this adds to the fields of PackingCounts, zeros left out; plain numbers, for there may be millions."""
 
 
-def extracts(inputs: Sequence[PlannedInput], shard: PlannedShard, options: PackingOptions) -> Iterator[Extract]:
-    """What a shard reads of each of its inputs, with what that adds to the counts."""
-    length, over_long = options.sequence_length, options.over_long
-    for planned in inputs[shard.first_input : shard.first_input + shard.num_inputs]:
-        size = planned.size_bytes
-        tokens = num_document_tokens(size)
-        kept = tokens_kept(tokens, sequence_length=length, over_long=over_long)
-        is_first, is_long = shard.start_byte == 0, tokens > length
-        end = min(size, kept) if shard.end_byte is None else shard.end_byte
-        counts = {"num_inputs": int(is_first), "input_bytes": end - shard.start_byte}
+def extract(item: Input, options: PackingOptions, count: Callable[[str, int], None]) -> Extract:
+    """What a shard reads of a document of bytes; `count` is told what that adds."""
+    length, over_long, size = options.sequence_length, options.over_long, item.size
+    tokens = num_document_tokens(size)
+    kept = tokens_kept(tokens, sequence_length=length, over_long=over_long)
+    end = min(size, kept) if item.end < 0 else item.end
+    count("input_bytes", end - item.start)
+    if not item.start:
+        count("num_inputs", 1)
         if not size:
-            counts["num_empty"] = 1
-        elif is_first and is_long and over_long in _COUNTED_AS:
-            counts[_COUNTED_AS[over_long]] = 1
-        ends = 0 < tokens == kept and shard.end_byte is None
-        yield Extract(planned, shard.start_byte, end, ends_document=ends, counts=counts)
+            count("num_empty", 1)
+        elif tokens > length and over_long in _COUNTED_AS:
+            count(_COUNTED_AS[over_long], 1)
+        if kept:
+            count("num_documents", 1)
+    return Extract(item, item.start, end, closes=0 < tokens == kept and item.end < 0)

@@ -12,6 +12,7 @@ def walk(
     root: str, pattern: Sequence[str], *, skip: frozenset[str] = frozenset(), storage: Path | None = None
 ) -> Iterator[str | Problem]:
     """Names of files below `root`, relative to it, whose segments match `pattern`; `**` stands for any number of them.
+    They come in order, one folder's names held at a time.
 
     Folders called one of `skip` are left out. A folder reached twice, as through a loop of links, is entered once.
     Links that lead nowhere count as files, so that they are reported; sockets, pipes and devices are passed over.
@@ -20,32 +21,39 @@ def walk(
     entered, forbidden = set[tuple[int, int]](), _identity(storage) if storage else None
     waiting = [""]
     while waiting:
-        folder = waiting.pop()
-        path = os.path.join(root, folder) if folder else root
+        name = waiting.pop()
+        if name and not name.endswith("/"):
+            yield name
+            continue
+        path = os.path.join(root, name)
         identity = _identity(path)
         if identity in entered:
             continue
         if identity is not None:
             entered.add(identity)
         if identity is not None and identity == forbidden:
-            yield Problem(path, "is the storage itself, inside the corpus", "put one of the two somewhere else")
+            yield Problem(
+                path.rstrip("/"), "is the storage itself, inside the corpus", "put one of the two somewhere else"
+            )
             continue
         try:
-            entries = sorted(os.scandir(path), key=lambda entry: entry.name)
+            below = [found for entry in os.scandir(path) if (found := _wanted(name, entry, pattern, skip))]
         except OSError as error:
             seen = f"cannot list this folder: {error.strerror or error}"
-            yield Problem(path, seen, "make it readable, or move it out of the corpus")
+            yield Problem(path.rstrip("/"), seen, "make it readable, or move it out of the corpus")
             continue
-        below = []
-        for entry in entries:
-            name = f"{folder}/{entry.name}" if folder else entry.name
-            parts = name.split("/")
-            if entry.is_dir():
-                if entry.name not in skip and _leads_on(parts, pattern):
-                    below.append(name)
-            elif _matches(parts, pattern) and (entry.is_file() or _leads_nowhere(entry)):
-                yield name
-        waiting.extend(reversed(below))
+        # A folder's slash sorts it where its files will be: so names come in the order of whole paths.
+        below.sort(reverse=True)
+        waiting.extend(below)
+
+
+def _wanted(folder: str, entry: os.DirEntry[str], pattern: Sequence[str], skip: frozenset[str]) -> str:
+    """The entry's name if it is a file that matches, with a slash if it is a folder to enter; else empty."""
+    name = folder + entry.name
+    parts = name.split("/")
+    if entry.is_dir():
+        return f"{name}/" if entry.name not in skip and leads_on(parts, pattern) else ""
+    return name if matches(parts, pattern) and (entry.is_file() or _leads_nowhere(entry)) else ""
 
 
 def _identity(path: str | Path) -> tuple[int, int] | None:
@@ -60,17 +68,17 @@ def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
     return entry.is_symlink() and not os.path.exists(entry.path)
 
 
-def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+def matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     """Whether the whole of `pattern` matches the file."""
     if not pattern or not parts:
         return not pattern and not parts
     if pattern[0] == "**":
-        return len(pattern) == 1 or any(_matches(parts[place:], pattern[1:]) for place in range(len(parts)))
-    return fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
+        return len(pattern) == 1 or any(matches(parts[place:], pattern[1:]) for place in range(len(parts)))
+    return fnmatchcase(parts[0], pattern[0]) and matches(parts[1:], pattern[1:])
 
 
-def _leads_on(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+def leads_on(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     """Whether something below the folder may match."""
     if not parts or not pattern:
         return bool(pattern)
-    return pattern[0] == "**" or (fnmatchcase(parts[0], pattern[0]) and _leads_on(parts[1:], pattern[1:]))
+    return pattern[0] == "**" or (fnmatchcase(parts[0], pattern[0]) and leads_on(parts[1:], pattern[1:]))

@@ -12,7 +12,8 @@ from components.checks.question import Question
 from components.checks.storage import clock_question, storage_atomic, storage_clock, storage_questions, storage_writable
 from components.contracts.checks import CheckResult
 from components.contracts.layout import shard_manifest_key
-from components.dataset.corpus import list_corpus
+from components.dataset.blobs import is_uri
+from components.dataset.corpus import open_corpus
 from components.ledger.log import Ledger
 from components.preflight.resume_point import claim_question, nobody_else_runs, resume_point, resume_question
 from components.preflight.spec import PreflightSpec
@@ -64,10 +65,13 @@ def _was_ever_packed(store: ObjectStore) -> bool:
 
 
 def _disk_for_shards(question: Question, context: StageContext, spec: PreflightSpec, path: Path) -> CheckResult:
-    corpus = list_corpus(spec.corpus, workdir=context.workdir)
-    if corpus.problems or not corpus.inputs:
+    if is_uri(spec.corpus):
+        return question.ok("not measured: the corpus lies in a store")
+    corpus = open_corpus(spec.corpus, workdir=context.workdir)
+    size_bytes = sum(found.size for found in corpus)
+    if corpus.problems or not size_bytes:
         return question.ok("not measured: the corpus cannot be listed; the shard stage says why")
-    need_bytes = int(sum(planned.size_bytes for planned in corpus.inputs) * _PACKED_BYTES_PER_BYTE)
+    need_bytes = int(size_bytes * _PACKED_BYTES_PER_BYTE)
     return disk_space(question, path=path, need_bytes=need_bytes + spec.min_free_bytes)
 
 

@@ -1,8 +1,7 @@
-"""`python -m components.shard plan|task|merge --spec … --storage … --run …`."""
+"""`python -m components.shard plan|task|merge --spec …` as a stage of the workflow; by hand without, see `--help`."""
 
 import sys
 
-from components.errors import ExitCode
 from components.runtime.stage import stage_main
 from components.shard.run import PARTS
 from components.shard.spec import ShardSpec
@@ -10,7 +9,8 @@ from components.storage.base import open_store
 
 if __name__ == "__main__":
     part = sys.argv[1] if len(sys.argv) > 1 else ""
-    if part not in PARTS:
-        print(f"usage: python -m components.shard {'|'.join(PARTS)} --spec …", file=sys.stderr)
-        sys.exit(int(ExitCode.BAD_INPUT))
-    stage_main(f"shard {part}", ShardSpec, PARTS[part], open_store=open_store, argv=sys.argv[2:])
+    if part in PARTS and any(argument.partition("=")[0] == "--spec" for argument in sys.argv[2:]):
+        stage_main(f"shard {part}", ShardSpec, PARTS[part], open_store=open_store, argv=sys.argv[2:])
+    from components.shard.command import main
+
+    sys.exit(main(sys.argv[1:]))

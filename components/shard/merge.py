@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import add
 
-from components.contracts.dataset import PackingCounts, Shard, ShardManifest, ShardPlan, ShardReceipt
-from components.contracts.layout import plan_folder, receipt_key, shard_manifest_key
+from components.contracts.dataset import PackingCounts, Shard, ShardManifest, ShardPlan, ShardReceipt, StoredFile
+from components.contracts.layout import data_version_folder, receipt_key, shard_manifest_key, shards_folder
 from components.dataset.merkle import data_version
+from components.dataset.sidecars import sidecars
 from components.errors import BadInput, Problem
 from components.runtime.log import Log
-from components.shard.plan_file import check_budget, read_plan
+from components.shard.plan_file import NAMED, check_budget, read_entries, read_plan
+from components.shard.publish import publish
+from components.shard.task import joined
 from components.storage.base import AlreadyExists, ObjectStore
 
 
@@ -25,24 +28,24 @@ def merge_receipts(store: ObjectStore, *, plan_id: str, num_tasks: int, log: Log
     problems += _contradictions(store, plan, plan_id, receipts)
     if problems:
         raise BadInput(
-            "ReceiptsRefused", f"the receipts of plan {plan_id} do not add up to its {len(plan.shards)} shards",
+            "ReceiptsRefused", f"the receipts of plan {plan_id} do not add up to its {plan.num_shards} shards",
             "run the tasks named here again", problems=problems,
         )  # fmt: skip
-    bad_records = plan.bad_records + tuple(record for receipt in receipts for record in receipt.bad_records)
-    check_budget(store, plan, plan_id, bad_records, plan.max_bad_records)
+    left_out = joined(receipt.quarantine for receipt in receipts)
+    bad_records = (plan.bad_records + left_out.records)[:NAMED]
+    num_bad = len(plan.bad_records) + left_out.num_records
+    check_budget(store, plan, plan_id, bad_records, num_bad, plan.max_bad_records)
+    _refuse_duplicates(store, plan, [file for receipt in receipts for file in receipt.keys])
     shards = sorted((shard for receipt in receipts for shard in receipt.shards), key=lambda shard: shard.index)
     version = data_version(plan.options, shards)
     manifest = ShardManifest(
-        data_version=version, plan_id=plan_id, options=plan.options, bad_records=bad_records,
-        shards=tuple(_seen_from(shard_manifest_key(version), plan_id, shard) for shard in shards),
+        data_version=version, plan_id=plan_id, options=plan.options, bad_records=bad_records, num_bad_records=num_bad,
+        shards=tuple(_seen_from(version, shard) for shard in shards),
+        quarantine=tuple(_file_seen_from(version, file) for file in left_out.files),
         counts=reduce(add, (receipt.counts for receipt in receipts), PackingCounts()),
     )  # fmt: skip
     manifest = _publish(store, manifest, log)
-    log.info(
-        f"data version {version}: {manifest.num_sequences} sequences, {manifest.num_tokens} tokens in "
-        f"{len(manifest.shards)} shards, {len(bad_records)} bad records",
-        **manifest.counts.as_json(),
-    )
+    log.info(_line(manifest), **manifest.counts.as_json())
     return manifest
 
 
@@ -70,29 +73,34 @@ def _receipts(store: ObjectStore, plan_id: str, num_tasks: int) -> tuple[list[Sh
 def _contradictions(
     store: ObjectStore, plan: ShardPlan, plan_id: str, receipts: Sequence[ShardReceipt]
 ) -> list[Problem]:
-    problems, owners = list[Problem](), dict[int, int]()
+    problems, owners, entries = list[Problem](), dict[int, int](), dict[int, str]()
     for receipt in receipts:
         where = f"receipt of task {receipt.task_index}"
         for shard in receipt.shards:
             if shard.index in owners:
                 problems.append(Problem(where, f"names shard {shard.index}, as task {owners[shard.index]} does"))
-            elif shard.index >= len(plan.shards) or shard.index % receipt.num_tasks != receipt.task_index:
+            elif shard.index >= plan.num_shards or shard.index % receipt.num_tasks != receipt.task_index:
                 problems.append(Problem(where, f"names shard {shard.index}, which is not that task's"))
-            owners[shard.index] = receipt.task_index
-            problems += _file_faults(store, plan_id, shard)
-    missing = [index for index in range(len(plan.shards)) if index not in owners]
+            owners[shard.index], entries[shard.index] = receipt.task_index, shard.entry
+            problems += _file_faults(store, shard)
+    missing = [index for index in range(plan.num_shards) if index not in owners]
     if missing and not problems:
-        problems.append(Problem("receipts", f"name no shard {', '.join(map(str, missing[:20]))}"))
-    read = sum(receipt.counts.num_inputs + len(receipt.bad_records) for receipt in receipts)
-    if not problems and read < len(plan.inputs):
-        problems.append(Problem("receipts", f"account for {read} of {len(plan.inputs)} inputs"))
+        problems.append(Problem("receipts", f"name no shard {', '.join(map(str, missing[:NAMED]))}"))
+    if not problems:
+        problems += [
+            Problem(f"receipt of task {owners[index]}", f"made shard {index} from entry {entries[index]}, not its own")
+            for index, entry in read_entries(store, plan, plan_id) if entries[index] != entry.id
+        ]  # fmt: skip
+    read = sum(receipt.counts.num_inputs for receipt in receipts)
+    if not problems and read != plan.num_inputs:
+        problems.append(Problem("receipts", f"account for {read} of {plan.num_inputs} inputs"))
     return problems
 
 
-def _file_faults(store: ObjectStore, plan_id: str, shard: Shard) -> list[Problem]:
+def _file_faults(store: ObjectStore, shard: Shard) -> list[Problem]:
     faults = []
     for file in shard.files:
-        key = f"{plan_folder(plan_id)}/{file.path}"
+        key = f"{shards_folder()}/{file.path}"
         found = store.find(key)
         if found is None or found.size_bytes != file.size_bytes:
             seen = "is missing" if found is None else f"has {found.size_bytes} bytes instead of {file.size_bytes}"
@@ -100,28 +108,58 @@ def _file_faults(store: ObjectStore, plan_id: str, shard: Shard) -> list[Problem
     return faults
 
 
-def _seen_from(manifest_key: str, plan_id: str, shard: Shard) -> Shard:
-    """The shard with paths relative to the manifest's folder instead of the plan's."""
-    start = posixpath.dirname(manifest_key)
-    files = tuple(
-        file.model_copy(update={"path": posixpath.relpath(f"{plan_folder(plan_id)}/{file.path}", start)})
-        for file in shard.files
-    )
-    return shard.model_copy(update={"files": files})
+def _refuse_duplicates(store: ObjectStore, plan: ShardPlan, keys: Sequence[StoredFile]) -> None:
+    if not keys:
+        return
+    from components.shard.duplicates import duplicate_keys
+
+    problems = duplicate_keys(store, keys)
+    if problems:
+        raise BadInput(
+            "DuplicateKeys", f"{len(problems)} samples have a key of another in their field {plan.read.key_field!r}",
+            "give every row a key of its own, or leave key_field out", problems=problems[:NAMED],
+        )  # fmt: skip
+
+
+def _seen_from(version: str, shard: Shard) -> Shard:
+    """The shard with paths relative to the manifest's folder."""
+    return shard.model_copy(update={"files": tuple(_file_seen_from(version, file) for file in shard.files)})
+
+
+def _file_seen_from(version: str, file: StoredFile) -> StoredFile:
+    path = posixpath.relpath(f"{shards_folder()}/{file.path}", data_version_folder(version))
+    return file.model_copy(update={"path": path})
 
 
 def _publish(store: ObjectStore, manifest: ShardManifest, log: Log) -> ShardManifest:
-    key = shard_manifest_key(manifest.data_version)
+    key, folder = shard_manifest_key(manifest.data_version), data_version_folder(manifest.data_version)
     try:
         store.create(key, manifest.to_bytes())
-        return manifest
     except AlreadyExists:
-        existing = ShardManifest.from_bytes(store.read(key), where=store.uri_of(key))
-    folder = posixpath.dirname(key)
-    for old, new in zip(existing.shards, manifest.shards, strict=True):
-        for lost, ours in zip(old.files, new.files, strict=True):
-            lost_key = posixpath.normpath(f"{folder}/{lost.path}")
-            if store.find(lost_key) is None:
-                store.create(lost_key, store.read(posixpath.normpath(f"{folder}/{ours.path}")))
-                log.warning(f"restored {store.uri_of(lost_key)}, which was missing")
-    return existing
+        ours, manifest = manifest, ShardManifest.from_bytes(store.read(key), where=store.uri_of(key))
+        _restore(store, lost=manifest, present=ours, log=log)
+    for name, data in sidecars(manifest).items():
+        publish(store, f"{folder}/{name}", data)
+    return manifest
+
+
+def _restore(store: ObjectStore, *, lost: ShardManifest, present: ShardManifest, log: Log) -> None:
+    """Copy shards that a data version of the same bytes has lost."""
+    folder = data_version_folder(lost.data_version)
+    for old, new in zip(lost.shards, present.shards, strict=True):
+        for gone, ours in zip(old.files, new.files, strict=True):
+            key = posixpath.normpath(f"{folder}/{gone.path}")
+            if store.find(key) is None:
+                publish(store, key, store.read(posixpath.normpath(f"{folder}/{ours.path}")))
+                log.warning(f"restored {store.uri_of(key)}, which was missing")
+
+
+def _line(manifest: ShardManifest) -> str:
+    if manifest.num_sequences:
+        held = f"{manifest.num_sequences} sequences, {manifest.num_tokens} tokens"
+    else:
+        held = f"{manifest.num_samples} samples"
+    return (
+        f"data version {manifest.data_version}: {held} in {len(manifest.shards)} shards, "
+        f"{manifest.num_bad_records} bad records"
+    )

@@ -12,13 +12,14 @@ from components.storage.base import open_store
 
 def _plan(context: StageContext, spec: ShardSpec) -> Mapping[str, str]:
     plan_id, plan = make_plan(open_store(context.storage), spec, workdir=context.workdir, log=context.log)
-    return {"plan_id": plan_id, "num_shards": str(len(plan.shards))}
+    return {"plan_id": plan_id, "num_shards": str(plan.num_shards)}
 
 
 def _task(context: StageContext, spec: ShardSpec) -> Mapping[str, str]:
     run_task(
         open_store(context.storage), plan_id=context.inputs.get("plan_id", ""),
         task_index=context.inputs.get("task_index", ""), num_tasks=spec.num_tasks, log=context.log,
+        verify=spec.verify,
     )  # fmt: skip
     return {}
 

@@ -1,139 +1,189 @@
-"""Pack every `num_tasks`-th shard of the plan, each published as soon as it is done; the receipt comes last.
+"""Make every `num_tasks`-th shard of the plan, each published as soon as it is done; the receipt comes last.
 
-A shard's own record `shard-<n>.json` is written after its two files, so a repeated task redoes at most the shard it
-was at. Shards already there are re-hashed, never trusted.
+A shard's own record `<entry>.json` is written after its files, so a repeated task redoes at most the shard it was at,
+and a later plan with the same entry finds it made. Shards already there are proven, never trusted.
 """
 
 import hashlib
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import add
+from typing import TYPE_CHECKING
 
 from components.contracts.dataset import (
     PackedShard,
     PackingCounts,
+    PackingOptions,
+    ProofLevel,
+    Quarantine,
     Shard,
     ShardPlan,
     ShardReceipt,
-    StoredFile,
 )
-from components.contracts.layout import plan_folder, receipt_key, shard_key
-from components.dataset.corpus import root_folder
-from components.dataset.planning import extracts
-from components.errors import BadInput
+from components.contracts.layout import receipt_key, shard_key, shards_folder, tokenizer_key
+from components.dataset.blobs import open_blobs
+from components.dataset.inputs import Entry
+from components.dataset.sources.findings import NAMED, Findings
+from components.errors import BadInput, Problem
 from components.runtime.log import Log
-from components.shard.plan_file import NAMED, check_budget, read_plan
-from components.shard.publish import publish, stored_sha256
+from components.shard.plan_file import check_budget, read_entries, read_plan
+from components.shard.progress import Progress
+from components.shard.publish import publish
 from components.storage.base import ObjectStore
 
+if TYPE_CHECKING:
+    from components.dataset.tokenizer import Encode
+    from components.shard.pack import Packer
 
-def run_task(store: ObjectStore, *, plan_id: str, task_index: str, num_tasks: int, log: Log) -> ShardReceipt:
-    """Pack shards `task_index`, `task_index + num_tasks`, … and leave the receipt. Surplus tasks leave an empty one."""
+
+def run_task(
+    store: ObjectStore, *, plan_id: str, task_index: str, num_tasks: int, log: Log, verify: ProofLevel = "digests"
+) -> ShardReceipt:
+    """Make shards `task_index`, `task_index + num_tasks`, … and leave the receipt. Surplus tasks leave an empty one.
+
+    `verify` is how every shard is proven that this task leaves: those it found done, those it made. Raises BadInput.
+    """
     if not task_index.isdecimal() or int(task_index) >= num_tasks:
         raise BadInput("BadTaskIndex", f"task_index is {task_index!r}", f"pass --input task_index=0 … {num_tasks - 1}")
     index, plan = int(task_index), read_plan(store, plan_id)
-    budget = plan.max_bad_records - len(plan.bad_records)
-    done, started = list[PackedShard](), time.monotonic()
-    for shard_index in range(index, len(plan.shards), num_tasks):
-        packed = _finished(store, plan_id, shard_index)
-        if packed is None:
-            packed = _pack(store, plan, plan_id, shard_index, budget=budget)
-            log.info(_shard_line(packed), shard=shard_index)
+    own = range(index, plan.num_shards, num_tasks)
+    progress = Progress(log, "shards", total=len(own))
+    task = _Task(store, plan, plan_id, verify=verify, log=log)
+    done = list[Shard]()
+    for shard_index, entry in read_entries(store, plan, plan_id, start=index, step=num_tasks) if own else ():
+        record = task.finished(entry.id)
+        was_there = record is not None
+        if record is None:
+            record = task.make(entry)
+            log.info(_shard_line(shard_index, record), shard=shard_index, entry=entry.id)
         else:
-            log.info(f"shard {shard_index} is there already, its digests hold", shard=shard_index)
-        budget -= len(packed.bad_records)
-        done.append(packed)
-    receipt = _receipt(store, plan_id, index, num_tasks, done)
-    _report(log, receipt, time.monotonic() - started)
-    return receipt
-
-
-def _finished(store: ObjectStore, plan_id: str, shard_index: int) -> PackedShard | None:
-    key = shard_key(plan_id, shard_index=shard_index, suffix="json")
-    if store.find(key) is None:
-        return None
-    packed = PackedShard.from_bytes(store.read(key), where=store.uri_of(key))
-    for file in packed.shard.files:
-        file_key = f"{plan_folder(plan_id)}/{file.path}"
-        seen = stored_sha256(store, file_key)
-        if seen != file.sha256:
-            raise BadInput(
-                "ShardDamaged", f"{store.uri_of(file_key)} is not what {store.uri_of(key)} says it is",
-                f"delete both files, or the whole folder {store.uri_of(plan_folder(plan_id))}, and run again",
-            )  # fmt: skip
-    return packed
-
-
-def _pack(store: ObjectStore, plan: ShardPlan, plan_id: str, shard_index: int, *, budget: int) -> PackedShard:
-    # numpy is loaded here: planning, merging and tasks without work start without it.
-    from components.dataset.documents import read_extracts
-    from components.dataset.megatron import index_bytes
-    from components.dataset.packing import pack
-
-    options = plan.options
-    reading = read_extracts(root_folder(plan.root), extracts(plan.inputs, plan.shards[shard_index], options))
-    if reading.changed:
-        raise BadInput(
-            "InputChanged", f"{len(reading.changed)} inputs below {plan.root} changed since the plan was made",
-            "leave the corpus alone while it is sharded, and start a new run", problems=reading.changed[:NAMED],
-        )  # fmt: skip
-    check_budget(store, plan, plan_id, reading.bad_records, budget)
-    packed = pack(
-        reading.segments, sequence_length=options.sequence_length, end_of_document=options.end_of_document,
-        dtype=options.dtype,
-    )  # fmt: skip
-    num_sequences = len(packed.sequences)
-    index = index_bytes(num_sequences, sequence_length=options.sequence_length, dtype=options.dtype)
-    files = []
-    for suffix, data in (("bin", packed.data), ("idx", index)):
-        key = shard_key(plan_id, shard_index=shard_index, suffix=suffix)
-        digest = hashlib.sha256(data).hexdigest()
-        publish(store, key, data, sha256=digest)
-        files.append(StoredFile(path=key.rpartition("/")[2], size_bytes=len(data), sha256=digest))
-    counts = PackingCounts(**reading.counts)
-    record = PackedShard(
-        plan_id=plan_id, counts=counts, bad_records=tuple(reading.bad_records),
-        shard=Shard(
-            index=shard_index, files=tuple(files), num_sequences=num_sequences, num_tokens=packed.num_tokens,
-            num_padding=packed.num_padding,
-            num_documents=counts.num_inputs - counts.num_empty - counts.num_dropped,
-        ),
-    )  # fmt: skip
-    data = record.to_bytes()
-    publish(
-        store, shard_key(plan_id, shard_index=shard_index, suffix="json"), data, sha256=hashlib.sha256(data).hexdigest()
-    )
-    return record
-
-
-def _receipt(
-    store: ObjectStore, plan_id: str, task_index: int, num_tasks: int, done: Sequence[PackedShard]
-) -> ShardReceipt:
-    receipt = ShardReceipt(
-        plan_id=plan_id, task_index=task_index, num_tasks=num_tasks,
-        shards=tuple(packed.shard for packed in done),
-        bad_records=tuple(record for packed in done for record in packed.bad_records),
-        counts=reduce(add, (packed.counts for packed in done), PackingCounts()),
-    )  # fmt: skip
-    data = receipt.to_bytes()
-    publish(
-        store, receipt_key(plan_id, task_index=task_index, num_tasks=num_tasks), data,
-        sha256=hashlib.sha256(data).hexdigest(),
-    )  # fmt: skip
-    return receipt
-
-
-def _shard_line(packed: PackedShard) -> str:
-    shard = packed.shard
-    filled = shard.num_tokens / (shard.num_tokens + shard.num_padding) if shard.num_tokens else 0.0
-    return f"shard {shard.index}: {shard.num_documents} documents, {shard.num_sequences} sequences, {filled:.2%} filled"
-
-
-def _report(log: Log, receipt: ShardReceipt, seconds: float) -> None:
-    megabytes = receipt.counts.input_bytes / 1e6
+            log.info(f"shard {shard_index} is there already, proven by its {verify}", shard=shard_index, entry=entry.id)
+        task.take(record)
+        done.append(shard_of(record, index=shard_index))
+        progress.add(num_bytes=record.counts.input_bytes, was_there=was_there)
+    receipt = task.leave_receipt(index, num_tasks, done)
+    rate = progress.rate()
     log.info(
-        f"task {receipt.task_index} of {receipt.num_tasks}: {len(receipt.shards)} shards, {megabytes:.1f} MB"
-        + (f" at {megabytes / seconds:.0f} MB/s" if megabytes >= 1 and seconds > 0 else ""),
-        num_bad_records=len(receipt.bad_records),
+        f"task {index} of {num_tasks}: {len(done)} shards, {receipt.counts.input_bytes / 1e6:.1f} MB"
+        + (f" at {rate}" if rate else ""),
+        num_bad_records=receipt.quarantine.num_records,
+    )  # fmt: skip
+    return receipt
+
+
+class _Task:
+    """The shards of one task, made or found."""
+
+    def __init__(self, store: ObjectStore, plan: ShardPlan, plan_id: str, *, verify: ProofLevel, log: Log) -> None:
+        self._store, self._plan, self._plan_id, self._verify, self._log = store, plan, plan_id, verify, log
+        self._packer: Packer | None = None
+        self._records = list[PackedShard]()
+        self._budget = plan.max_bad_records - len(plan.bad_records)
+
+    def finished(self, entry_id: str) -> PackedShard | None:
+        """The shard's record when it was made before and holds. Raises BadInput when it does not hold."""
+        key = shard_key(entry_id, suffix="json")
+        if self._store.find(key) is None:
+            return None
+        record = PackedShard.from_bytes(self._store.read(key), where=self._store.uri_of(key))
+        lost = [
+            file.path for file in record.content.files if self._store.find(f"{shards_folder()}/{file.path}") is None
+        ]
+        if lost:
+            self._log.warning(f"{', '.join(lost)} is gone and made again", entry=entry_id)
+            return None
+        self._prove(record, self._verify)
+        return record
+
+    def make(self, entry: Entry) -> PackedShard:
+        """Pack the shard, publish it, and prove its records if that is asked for."""
+        if self._packer is None:
+            self._packer = self._new_packer()
+        record = self._packer.pack(entry, max_bad_records=self._budget, check=self._check)
+        if self._verify == "records":
+            self._prove(record, "records")
+        return record
+
+    def take(self, record: PackedShard) -> None:
+        """Count the shard."""
+        self._budget -= record.quarantine.num_records
+        self._records.append(record)
+
+    def leave_receipt(self, index: int, num_tasks: int, shards: Sequence[Shard]) -> ShardReceipt:
+        """Publish what this task did."""
+        receipt = ShardReceipt(
+            plan_id=self._plan_id, task_index=index, num_tasks=num_tasks, shards=tuple(shards),
+            keys=tuple(record.keys for record in self._records if record.keys is not None),
+            quarantine=joined(record.quarantine for record in self._records),
+            counts=reduce(add, (record.counts for record in self._records), PackingCounts()),
+        )  # fmt: skip
+        publish(self._store, receipt_key(self._plan_id, task_index=index, num_tasks=num_tasks), receipt.to_bytes())
+        return receipt
+
+    def _check(self, findings: Findings) -> None:
+        check_budget(self._store, self._plan, self._plan_id, findings.bad, len(findings.bad), self._budget)
+
+    def _prove(self, record: PackedShard, level: ProofLevel) -> None:
+        from components.shard.prove import faults_of_shard
+
+        faults = list(
+            faults_of_shard(self._store, shards_folder(), record.content, self._plan.options, level, entry=record.entry)
+        )
+        if faults:
+            key = shard_key(record.entry, suffix="json")
+            raise BadInput(
+                "ShardDamaged", f"a shard is not what {self._store.uri_of(key)} says it is",
+                f"delete the files of entry {record.entry}, and run again",
+                problems=[Problem(self._store.uri_of(shards_folder()), str(fault)) for fault in faults[:NAMED]],
+            )  # fmt: skip
+
+    def _new_packer(self) -> "Packer":
+        # numpy is loaded here: planning, merging and tasks without work start without it.
+        from components.shard.pack import Packer
+
+        plan = self._plan
+        blobs = open_blobs(plan.root, is_manifest=plan.read.read_as == "manifest")
+        return Packer(self._store, blobs, read=plan.read, options=plan.options, encode=self._encoder())
+
+    def _encoder(self) -> "Encode | None":
+        options = self._plan.options
+        if not isinstance(options, PackingOptions):
+            return None
+        from components.dataset.tokenizer import byte_encoder, json_encoder, tokenizer_sha256
+
+        sha256 = tokenizer_sha256(options)
+        if sha256 is None:
+            return byte_encoder()
+        key = tokenizer_key(sha256)
+        data = self._store.read(key)
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise BadInput(
+                "TokenizerDamaged", f"{self._store.uri_of(key)} is not what it was", "delete it and plan again"
+            )
+        return json_encoder(data, where=self._store.uri_of(key))
+
+
+def shard_of(record: PackedShard, *, index: int) -> Shard:
+    """The shard of a record at a place in a data set."""
+    content = record.content
+    return Shard(
+        index=index, entry=record.entry, **{name: getattr(content, name) for name in type(content).model_fields}
     )
+
+
+def joined(parts: Iterable[Quarantine]) -> Quarantine:
+    """What was left out of several shards together."""
+    parts = list(parts)
+    return Quarantine(
+        num_records=sum(part.num_records for part in parts),
+        records=tuple(record for part in parts for record in part.records)[:NAMED],
+        files=tuple(file for part in parts for file in part.files),
+    )
+
+
+def _shard_line(index: int, record: PackedShard) -> str:
+    content = record.content
+    if not content.num_sequences:
+        return f"shard {index}: {content.num_samples} samples, {content.files[0].size_bytes} bytes"
+    filled = content.num_tokens / (content.num_tokens + content.num_padding)
+    return f"shard {index}: {content.num_documents} documents, {content.num_sequences} sequences, {filled:.2%} filled"

@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> LocalStore:
     store = LocalStore(tmp_path / "storage")
     files = []
     for suffix, content in (("bin", b"abcd"), ("idx", b"xy")):
-        key = shard_key("p-1", shard_index=0, suffix=suffix)
+        key = shard_key("e-1", suffix=suffix)
         store.create(key, content)
         files.append(StoredFile(path=f"../../../{key}", size_bytes=len(content), sha256="0" * 64))
     shard = Shard(index=0, files=tuple(files), num_sequences=1, num_tokens=2, num_padding=0, num_documents=1)
@@ -96,9 +96,9 @@ def test_the_path_of_the_description_decides_which_program_it_is(store: LocalSto
 
 
 def test_a_shard_that_is_missing_or_cut_is_named(store: LocalStore, tmp_path: Path) -> None:
-    path = store.root / shard_key("p-1", shard_index=0, suffix="bin")
+    path = store.root / shard_key("e-1", suffix="bin")
     path.write_bytes(b"abc")
-    (store.root / shard_key("p-1", shard_index=0, suffix="idx")).unlink()
+    (store.root / shard_key("e-1", suffix="idx")).unlink()
     answer = results(store, tmp_path)["shard_manifest"]
     assert (answer.status, answer.scope) == (CheckStatus.FAIL, "environment")
     assert "shard-000000.bin has 3 bytes instead of 4" in answer.measured

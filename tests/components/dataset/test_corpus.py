@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from components.contracts.dataset import BadRecord
-from components.dataset.corpus import Corpus, list_corpus, root_folder
+from components.dataset.corpus import Corpus, Found, open_corpus
 from components.errors import BadInput
 
 
@@ -21,15 +21,21 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "corpus"
 
 
-def names(corpus: Corpus) -> list[str]:
-    return [planned.path for planned in corpus.inputs]
+def found(corpus: str, *, workdir: str = "", storage: Path | None = None) -> tuple[Corpus, list[Found]]:
+    """The corpus, listed to its end."""
+    opened = open_corpus(corpus, workdir=workdir, storage=storage)
+    return opened, list(opened)
+
+
+def names(corpus: str, *, workdir: str = "", storage: Path | None = None) -> list[str]:
+    return [item.path for item in found(corpus, workdir=workdir, storage=storage)[1]]
 
 
 def test_a_folder_means_every_file_below_it_in_the_order_of_the_paths(folder: Path) -> None:
-    corpus = list_corpus(str(folder), workdir="")
+    corpus, files = found(str(folder))
 
-    assert names(corpus) == ["a.txt", "b/c.txt", "b/d.md", "b/e/f.txt", "empty"]
-    assert [planned.size_bytes for planned in corpus.inputs] == [1, 2, 3, 4, 0]
+    assert [item.path for item in files] == ["a.txt", "b/c.txt", "b/d.md", "b/e/f.txt", "empty"]
+    assert [item.size for item in files] == [1, 2, 3, 4, 0]
     assert corpus.root == str(folder)
 
 
@@ -46,13 +52,13 @@ def test_a_folder_means_every_file_below_it_in_the_order_of_the_paths(folder: Pa
     ],
 )
 def test_a_relative_corpus_starts_from_workdir(folder: Path, pattern: str, expected: list[str]) -> None:
-    assert names(list_corpus(pattern, workdir=str(folder.parent))) == expected
+    assert names(pattern, workdir=str(folder.parent)) == expected
 
 
 def test_a_glob_does_not_look_into_folders_that_cannot_match(folder: Path) -> None:
-    corpus = list_corpus(str(folder / "a*"), workdir="", storage=folder / "b")
+    corpus, files = found(str(folder / "a*"), storage=folder / "b")
 
-    assert names(corpus) == ["a.txt"]
+    assert [item.path for item in files] == ["a.txt"]
     assert corpus.problems == []
 
 
@@ -60,14 +66,14 @@ def test_a_folder_whose_name_looks_like_a_glob_is_a_folder(tmp_path: Path) -> No
     (tmp_path / "v[1]").mkdir()
     (tmp_path / "v[1]" / "x").write_text("x")
 
-    assert names(list_corpus(str(tmp_path / "v[1]"), workdir="")) == ["x"]
+    assert names(str(tmp_path / "v[1]"), workdir="") == ["x"]
 
 
 def test_loops_of_links_end_and_no_file_is_taken_twice(folder: Path) -> None:
     (folder / "b" / "up").symlink_to(folder)
     (folder / "again").symlink_to(folder / "b")
 
-    assert names(list_corpus(str(folder), workdir="")) == [
+    assert names(str(folder), workdir="") == [
         "a.txt", "again/c.txt", "again/d.md", "again/e/f.txt", "empty",
     ]  # fmt: skip
 
@@ -75,14 +81,14 @@ def test_loops_of_links_end_and_no_file_is_taken_twice(folder: Path) -> None:
 def test_pipes_and_sockets_are_passed_over(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
 
-    assert "pipe" not in names(list_corpus(str(folder), workdir=""))
-    assert "neither a file nor a folder" in str(list_corpus(str(folder / "pipe"), workdir="").problems[0])
+    assert "pipe" not in names(str(folder), workdir="")
+    assert "neither a file nor a folder" in str(found(str(folder / "pipe"))[0].problems[0])
 
 
 def test_a_link_that_leads_nowhere_is_unreadable_not_forgotten(folder: Path) -> None:
     (folder / "lost").symlink_to("/nowhere/at/all")
 
-    corpus = list_corpus(str(folder), workdir="")
+    corpus, _ = found(str(folder))
 
     assert corpus.unreadable == [BadRecord(path="lost", reason="No such file or directory")]
 
@@ -90,36 +96,59 @@ def test_a_link_that_leads_nowhere_is_unreadable_not_forgotten(folder: Path) -> 
 def test_a_name_that_is_not_utf8_is_reported_readably(folder: Path) -> None:
     (folder / os.fsdecode(b"caf\xe9")).write_text("x")
 
-    corpus = list_corpus(str(folder), workdir="")
+    corpus, _ = found(str(folder))
 
     assert corpus.unreadable == [BadRecord(path="caf\\xe9", reason="its name is not UTF-8")]
 
 
 def test_the_storage_inside_the_corpus_is_refused(folder: Path) -> None:
-    corpus = list_corpus(str(folder), workdir="", storage=folder / "b" / "e")
+    corpus, _ = found(str(folder), storage=folder / "b" / "e")
 
     assert "is the storage itself" in str(corpus.problems[0])
 
 
 def test_a_missing_corpus_names_where_it_was_looked_for(tmp_path: Path) -> None:
-    corpus = list_corpus("data/text", workdir=str(tmp_path))
+    corpus, files = found("data/text", workdir=str(tmp_path))
 
-    assert corpus.inputs == []
+    assert files == []
     assert f"{tmp_path}/data/text does not exist" in str(corpus.problems[0])
     assert f"relative paths start from {tmp_path}" in str(corpus.problems[0])
 
 
-@pytest.mark.parametrize("text", ["s3://bucket/corpus", "python:site-packages", "https://example.org/x"])
+@pytest.mark.parametrize("text", ["python:site-packages", "mailto:somebody"])
 def test_an_unknown_scheme_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="name a folder, a file, a glob, or python:stdlib"):
-        list_corpus(text, workdir="")
+    with pytest.raises(BadInput, match="name a folder, a file, a glob, s3://bucket/prefix or python:stdlib"):
+        open_corpus(text, workdir="")
 
 
 def test_the_standard_library_is_its_sources_and_nothing_installed_beside_it() -> None:
-    corpus = list_corpus("python:stdlib", workdir="")
+    corpus, files = found("python:stdlib")
 
     assert corpus.root == "python:stdlib"
-    assert root_folder(corpus.root) == sysconfig.get_path("stdlib")
-    assert {"os.py", "json/decoder.py"} <= set(names(corpus))
-    assert len(corpus.inputs) > 500
-    assert all(name.endswith(".py") and "site-packages" not in name for name in names(corpus))
+    assert corpus.place == sysconfig.get_path("stdlib")
+    assert {"os.py", "json/decoder.py"} <= {item.path for item in files}
+    assert len(files) > 500
+    assert all(item.path.endswith(".py") and "site-packages" not in item.path for item in files)
+
+
+def test_files_come_in_the_order_of_their_whole_paths_whatever_sorts_before_a_slash(tmp_path: Path) -> None:
+    for name in ("a/z", "a!", "a.b", "a0", "a-b/c", "a/-", "a/b/c", "é", "a/b.c"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+
+    assert names(str(tmp_path)) == ["a!", "a-b/c", "a.b", "a/-", "a/b.c", "a/b/c", "a/z", "a0", "é"]
+
+
+def test_a_uri_is_read_through_its_store_with_prefixes_and_patterns(folder: Path) -> None:
+    assert names(f"file://{folder}") == ["a.txt", "b/c.txt", "b/d.md", "b/e/f.txt", "empty"]
+    assert names(f"file://{folder}/**/*.txt") == ["a.txt", "b/c.txt", "b/e/f.txt"]
+    assert names(f"file://{folder}/b/c.txt") == [""]
+    assert found(f"file://{folder}/b")[0].root == f"file://{folder}/b"
+
+
+def test_a_prefix_without_objects_and_a_whole_store_are_refused(folder: Path) -> None:
+    assert "there is no object below" in str(found(f"file://{folder}/nowhere")[0].problems[0])
+    with pytest.raises(BadInput, match="name a prefix"):
+        open_corpus("s3://bucket", workdir="")
+    with pytest.raises(BadInput, match="at least one plain name"):
+        open_corpus("s3://bucket/*.txt", workdir="")

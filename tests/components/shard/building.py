@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from components.contracts.dataset import PackingOptions, ShardManifest
+from components.dataset.inputs import Entry
 from components.runtime.log import Log
 from components.shard.merge import merge_receipts
 from components.shard.plan import make_plan
+from components.shard.plan_file import read_entries, read_plan
 from components.shard.spec import ShardSpec
 from components.shard.task import run_task
 from components.storage.local import LocalStore
@@ -31,6 +33,16 @@ def a_spec(corpus: object, **changed: Any) -> ShardSpec:
 
 def plan(store: LocalStore, spec: ShardSpec) -> str:
     return make_plan(store, spec, workdir="", log=LOG)[0]
+
+
+def entries(store: LocalStore, plan_id: str) -> list[Entry]:
+    """What the plan makes of its shards, in order."""
+    return [entry for _, entry in read_entries(store, read_plan(store, plan_id), plan_id)]
+
+
+def shard_file(store: LocalStore, plan_id: str, index: int, suffix: str) -> Path:
+    """Where a file of a planned shard lies."""
+    return store.root / "data" / "shards" / f"{entries(store, plan_id)[index].id}.{suffix}"
 
 
 def shard(store: LocalStore, spec: ShardSpec) -> ShardManifest:

@@ -13,7 +13,7 @@ from components.errors import BadInput
 from components.shard.merge import merge_receipts
 from components.shard.task import run_task
 from components.storage.local import LocalStore
-from tests.components.shard.building import LOG, a_corpus, a_spec, plan, shard
+from tests.components.shard.building import LOG, a_corpus, a_spec, plan, shard, shard_file
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_the_data_version_does_not_depend_on_tasks_places_or_times(tmp_path: Pat
 
 def test_an_existing_data_version_stays_and_lost_shards_of_it_are_restored(store: LocalStore, corpus: Path) -> None:
     first = shard(store, a_spec(corpus))
-    lost = store.root / "data" / "plans" / first.plan_id / "shard-000001.bin"
+    lost = shard_file(store, first.plan_id, 1, "bin")
     content = lost.read_bytes()
     lost.unlink()
     for path in corpus.iterdir():
@@ -117,6 +117,12 @@ def shard_named_twice(store: LocalStore) -> None:
     edited("/" + second.rpartition("/")[2], shards=json.loads(store.read(first))["shards"])(store)
 
 
+def shard_of_another_entry(store: LocalStore) -> None:
+    (name,) = (info.key for info in store.list("data") if info.key.endswith("000002/000000.json"))
+    shards = json.loads(store.read(name))["shards"]
+    edited("000002/000000.json", shards=[shards[0] | {"entry": "other"}, *shards[1:]])(store)
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -127,11 +133,10 @@ def shard_named_twice(store: LocalStore) -> None:
         (edited("000002/000000.json", num_tasks=3), "is the receipt of task 0 of 3"),
         (edited("000002/000000.json", plan_id="p-other"), "plan p-other"),
         (edited("000002/000001.json", shards=[]), "name no shard 1, 3, 5"),
-        (deleted("shard-000003.bin"), "shard-000003.bin: is missing"),
-        (
-            lambda store: store.replace(f"data/plans/{store.plan}/shard-000004.bin", b"short"),
-            "shard-000004.bin: has 5 bytes instead of",
-        ),
+        (edited("000002/000001.json", counts={}), "account for 8 of 12 inputs"),
+        (lambda store: shard_file(store, store.plan, 3, "bin").unlink(), ".bin: is missing"),
+        (lambda store: shard_file(store, store.plan, 4, "ends").write_bytes(b"short"), ".ends: has 5 bytes instead of"),
+        (shard_of_another_entry, "made shard 0 from entry other"),
     ],
 )
 def test_a_set_that_is_not_exactly_the_plan_is_refused(

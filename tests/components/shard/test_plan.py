@@ -8,7 +8,7 @@ from components.contracts.dataset import BadRecord
 from components.errors import BadInput
 from components.shard.plan_file import read_plan
 from components.storage.local import LocalStore
-from tests.components.shard.building import a_corpus, a_spec, plan
+from tests.components.shard.building import a_corpus, a_spec, entries, plan
 
 
 @pytest.fixture
@@ -31,7 +31,9 @@ def test_the_same_corpus_gives_the_same_plan_and_writes_it_once(store: LocalStor
     second = plan(store, a_spec(corpus, num_tasks=5))
 
     assert first == second
-    assert [info.key for info in store.list("data")] == [f"data/plans/{first}/plan.json"]
+    assert [info.key for info in store.list("data")] == [
+        f"data/plans/{first}/parts/000000.jsonl", f"data/plans/{first}/plan.json",
+    ]  # fmt: skip
 
 
 def test_a_changed_corpus_or_option_gives_another_plan(store: LocalStore, tmp_path: Path) -> None:
@@ -47,7 +49,7 @@ def test_a_changed_corpus_or_option_gives_another_plan(store: LocalStore, tmp_pa
 def test_empty_files_are_kept_in_the_plan(store: LocalStore, tmp_path: Path) -> None:
     plan_id = plan(store, a_spec(a_corpus(tmp_path / "corpus", num_files=3)))
 
-    assert [planned.size_bytes for planned in read_plan(store, plan_id).inputs] == [0, 37, 74]
+    assert [item.size for entry in entries(store, plan_id) for item in entry.inputs] == [0, 37, 74]
 
 
 def test_a_missing_corpus_and_impossible_options_are_told_together(store: LocalStore, tmp_path: Path) -> None:
@@ -117,9 +119,15 @@ def test_storage_inside_the_corpus_is_refused(tmp_path: Path) -> None:
 
 def test_an_edited_plan_is_noticed(store: LocalStore, tmp_path: Path) -> None:
     plan_id = plan(store, a_spec(a_corpus(tmp_path / "corpus")))
-    path = store.root / "data" / "plans" / plan_id / "plan.json"
-    path.write_bytes(path.read_bytes().replace(b'"size_bytes":37', b'"size_bytes":38'))
+    head, part = (store.root / "data" / "plans" / plan_id / name for name in ("plan.json", "parts/000000.jsonl"))
+    part.write_bytes(part.read_bytes().replace(b'"01",37', b'"01",38'))
 
+    with pytest.raises(BadInput, match="PlanDamaged"):
+        entries(store, plan_id)
+    part.unlink()
+    with pytest.raises(BadInput, match="PlanMissing"):
+        entries(store, plan_id)
+    head.write_bytes(head.read_bytes().replace(b'"num_inputs":12', b'"num_inputs":13'))
     with pytest.raises(BadInput, match="PlanDamaged"):
         read_plan(store, plan_id)
     with pytest.raises(BadInput, match="run shard plan first"):

@@ -1,5 +1,6 @@
 """Tasks publish shard by shard, repeat nothing, and notice everything that is not as it was."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from components.contracts.dataset import BadRecord, ShardReceipt
 from components.errors import ArgosyError, BadInput
 from components.shard.task import run_task
 from components.storage.local import LocalStore
-from tests.components.shard.building import LOG, a_corpus, a_spec, plan
+from tests.components.shard.building import LOG, a_corpus, a_spec, plan, shard_file
 
 
 @pytest.fixture
@@ -27,6 +28,10 @@ def run(store: LocalStore, plan_id: str, index: int = 0, of: int = 1) -> ShardRe
 
 def files_of(store: LocalStore, *, but: str = "receipts") -> dict[str, bytes]:
     return {info.key: store.read(info.key) for info in store.list("data") if but not in info.key}
+
+
+def shards_in(store: LocalStore) -> list[str]:
+    return [info.key for info in store.list("data/shards")]
 
 
 def test_shards_are_dealt_out_in_turn(store: LocalStore, corpus: Path) -> None:
@@ -51,31 +56,25 @@ def test_the_bytes_do_not_depend_on_the_number_of_tasks(tmp_path: Path, corpus: 
     assert files_of(alone) == files_of(many)
 
 
-@pytest.mark.parametrize("lost", ["receipt", "shard-000002.json", "shard-000002.idx and .json", "everything"])
+@pytest.mark.parametrize("lost", ["receipt", "json", "idx", "idx and json", "ends", "everything"])
 def test_a_repeated_task_makes_the_same_bytes_and_only_what_is_missing(
     store: LocalStore, corpus: Path, lost: str
 ) -> None:
     plan_id = plan(store, a_spec(corpus))
     first = run(store, plan_id)
     before, written = files_of(store), {}
-    for path in sorted((store.root / "data" / "plans" / plan_id).rglob("*")):
-        name = path.name
-        is_lost = path.is_file() and (
-            "receipts" in str(path)
-            or (lost == "shard-000002.json" and name == lost)
-            or (lost == "shard-000002.idx and .json" and name in ("shard-000002.idx", "shard-000002.json"))
-            or (lost == "everything" and name != "plan.json")
-        )
-        if is_lost:
+    gone = {shard_file(store, plan_id, 2, suffix) for suffix in lost.split(" and ")}
+    for path in sorted((store.root / "data").rglob("*")):
+        if not path.is_file():
+            continue
+        if "receipts" in str(path) or path in gone or (lost == "everything" and "shards" in path.parts):
             path.unlink()
-        elif path.is_file():
-            written[name] = path.stat().st_mtime_ns
+        else:
+            written[path] = path.stat().st_mtime_ns
 
     assert run(store, plan_id) == first
     assert files_of(store) == before
-    for path in (store.root / "data" / "plans" / plan_id).rglob("*"):
-        if path.name in written:
-            assert path.stat().st_mtime_ns == written[path.name]
+    assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
 def test_a_finished_shard_is_reused_when_its_inputs_are_gone(store: LocalStore, corpus: Path) -> None:
@@ -91,20 +90,27 @@ def test_a_finished_shard_is_reused_when_its_inputs_are_gone(store: LocalStore, 
 def test_a_damaged_shard_is_never_reused(store: LocalStore, corpus: Path, damage: str) -> None:
     plan_id = plan(store, a_spec(corpus))
     run(store, plan_id)
-    path = store.root / "data" / "plans" / plan_id / "shard-000001.bin"
+    path = shard_file(store, plan_id, 1, "bin")
     content = bytearray(path.read_bytes())
     content[7] ^= 1
     path.write_bytes(content if damage == "flipped bit" else content[:-2])
 
-    with pytest.raises(BadInput, match=r"ShardDamaged: .*shard-000001\.bin is not what .*shard-000001\.json says"):
+    with pytest.raises(BadInput, match=rf"ShardDamaged: .*{path.stem}\.json says it is") as caught:
         run(store, plan_id)
+    assert f"{path.name}, byte 0: differs within" in str(caught.value)
+    assert shards_in(store) == sorted(shards_in(store))
 
 
 def test_other_bytes_in_the_place_of_a_shard_are_an_error(store: LocalStore, corpus: Path) -> None:
     plan_id = plan(store, a_spec(corpus))
-    store.create(f"data/plans/{plan_id}/shard-000000.bin", b"somebody else's")
+    path = shard_file(store, plan_id, 0, "bin")
+    path.parent.mkdir()
+    path.write_bytes(b"somebody else's")
+    digest = hashlib.sha256(b"somebody else's").hexdigest()
 
-    with pytest.raises(BadInput, match=r"OutputDiffers: .*shard-000000\.bin exists with other bytes"):
+    with pytest.raises(
+        BadInput, match=rf"OutputDiffers: .*\.bin exists with other bytes .* sha256 {digest}, not [0-9a-f]"
+    ):
         run(store, plan_id)
 
 
@@ -140,7 +146,7 @@ def test_an_input_that_changed_since_the_plan_is_named(
     assert caught.value.reason == "InputChanged"
     assert str(caught.value.problems[0]) == f"{corpus}/03: {said}"
     assert len(caught.value.problems) == 2
-    assert files_of(store).keys() == {f"data/plans/{plan_id}/plan.json"}
+    assert shards_in(store) == []
 
 
 def make_unreadable(path: Path) -> None:
@@ -155,8 +161,11 @@ def test_an_input_that_cannot_be_read_is_left_out_within_the_budget(store: Local
 
     receipt = run(store, plan_id)
 
-    assert receipt.bad_records == (BadRecord(path="03", reason="Is a directory"),)
-    assert receipt.counts.num_inputs == 11
+    assert receipt.quarantine.records == (BadRecord(path="03", reason="Is a directory"),)
+    (file,) = receipt.quarantine.files
+    assert store.read(f"data/shards/{file.path}") == b'{"path":"03","reason":"Is a directory"}\n'
+    assert receipt.counts.num_inputs == 12
+    assert sum(shard.num_documents for shard in receipt.shards) == 10
 
 
 def test_one_unreadable_input_too_many_stops_the_task_before_it_publishes(store: LocalStore, corpus: Path) -> None:
@@ -167,7 +176,7 @@ def test_one_unreadable_input_too_many_stops_the_task_before_it_publishes(store:
     with pytest.raises(BadInput, match="TooManyBadRecords") as caught:
         run(store, plan_id)
     assert [problem.where for problem in caught.value.problems] == ["03", "04"]
-    assert files_of(store).keys() == {f"data/plans/{plan_id}/plan.json"}
+    assert shards_in(store) == []
 
 
 @pytest.mark.parametrize("index", ["", "-1", "2", "x", "1.0"])
@@ -180,8 +189,7 @@ def test_a_task_index_outside_the_tasks_is_refused(store: LocalStore, corpus: Pa
 
 def test_a_full_store_ends_the_task_with_the_stores_words(store: LocalStore, corpus: Path) -> None:
     plan_id = plan(store, a_spec(corpus))
-    folder = store.root / "data" / "plans" / plan_id
-    (folder / "receipts").write_text("a file where a folder should be")
+    (store.root / "data" / "plans" / plan_id / "receipts").write_text("a file where a folder should be")
 
     with pytest.raises(ArgosyError, match="a file stands where a folder should be"):
         run(store, plan_id)

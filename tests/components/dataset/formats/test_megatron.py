@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from components.dataset.megatron import index_bytes
-from components.dataset.packing import Segment, pack
+from components.dataset.formats.megatron import index_bytes
+from components.dataset.packing import SequencePacker
 
 
 def test_the_index_is_byte_for_byte_megatron_cores() -> None:
@@ -45,11 +45,11 @@ def read_indexed_dataset(prefix: Path) -> list[list[int]]:
 
 def test_a_packed_pair_is_read_by_an_independent_reader(tmp_path: Path) -> None:
     for dtype in ("uint16", "int32"):
-        packed = pack(
-            [Segment(np.frombuffer(b"hello", dtype=np.uint8), ends_document=True)],
-            sequence_length=4, end_of_document=256, dtype=dtype,
-        )  # fmt: skip
-        (tmp_path / "x.bin").write_bytes(packed.data)
+        rows = bytearray()
+        packer = SequencePacker(sequence_length=4, end_of_document=256, dtype=dtype, write=rows.extend)
+        packer.add(np.frombuffer(b"hello", dtype=np.uint8))
+        packer.finish()
+        (tmp_path / "x.bin").write_bytes(rows)
         (tmp_path / "x.idx").write_bytes(index_bytes(2, sequence_length=4, dtype=dtype))
 
         assert read_indexed_dataset(tmp_path / "x") == [[104, 101, 108, 108], [111, 256, 256, 256]]

@@ -1,0 +1,252 @@
+"""The bytes of inputs: files of this machine, or objects of a store, read in ranges and checked against the plan.
+
+A read either gives exactly the bytes asked for, of the input the plan saw, or says why not: `Changed` when the input is
+gone or another one, `Unreadable` when it is there and refuses.
+"""
+
+import io
+import os
+import posixpath
+import sysconfig
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, runtime_checkable
+
+from components.dataset.inputs import Input
+from components.errors import BadInput, Problem
+from components.storage.base import ObjectNotFound, ObjectStore, open_store
+
+STDLIB = "python:stdlib"
+READ_BYTES = 4 << 20
+"""The most that is asked for at once: what a reader holds in memory."""
+REMOTE_IN_FLIGHT = 32
+"""Reads that wait for a store side by side. Small objects cost a round trip each, not their bytes."""
+
+
+class Changed(Exception):
+    """The input is gone, or differs from what the plan saw."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+class Unreadable(Exception):
+    """The input exists and cannot be read, or not as what it should be."""
+
+    def __init__(self, path: str, reason: str, offset: int | None = None) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path, self.reason, self.offset = path, reason, offset
+
+
+class Blobs(Protocol):
+    """Where the inputs of a plan lie."""
+
+    in_flight: int
+    """How many reads side by side pay off; 1: none."""
+
+    def read(self, item: Input, start: int, end: int) -> bytes:
+        """The bytes [start, end) of the input. Raises Changed, Unreadable, and what the store raises."""
+
+    def uri_of(self, path: str) -> str:
+        """What people call the input."""
+
+
+def open_blobs(root: str, *, is_manifest: bool = False) -> Blobs:
+    """The inputs below a plan's root. Raises BadInput for a store that is not known."""
+    if is_manifest:
+        return ManifestBlobs(root)
+    if root == STDLIB:
+        return LocalFiles(sysconfig.get_path("stdlib"))
+    if is_uri(root):
+        return StoredObjects(root)
+    return LocalFiles(root)
+
+
+def is_uri(text: str) -> bool:
+    return "://" in text
+
+
+class LocalFiles:
+    """Files below a folder; absolute paths stand for themselves."""
+
+    in_flight = 1
+
+    def __init__(self, folder: str) -> None:
+        self._start = folder.rstrip("/") + "/"
+
+    def read(self, item: Input, start: int, end: int) -> bytes:
+        path = item.path if item.path.startswith("/") else self._start + item.path
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # io.open costs several times as much
+        except FileNotFoundError as error:
+            raise Changed(Problem(path, "is gone since the plan was made")) from error
+        except OSError as error:
+            raise Unreadable(item.path, error.strerror or str(error), start) from error
+        try:
+            data = os.pread(descriptor, end - start, start)
+            while len(data) < end - start and (
+                more := os.pread(descriptor, end - start - len(data), start + len(data))
+            ):
+                data += more
+            status = os.fstat(descriptor)  # after the last byte: a change while we read shows too
+        except OSError as error:
+            raise Unreadable(item.path, error.strerror or str(error), start) from error
+        finally:
+            os.close(descriptor)
+        if status.st_size != item.size or len(data) < end - start:
+            raise Changed(Problem(path, f"had {item.size} bytes when the plan was made, now {status.st_size}"))
+        if status.st_mtime_ns != item.tag:
+            raise Changed(Problem(path, "was modified since the plan was made"))
+        return data
+
+    def uri_of(self, path: str) -> str:
+        return path if path.startswith("/") else self._start + path
+
+
+@runtime_checkable
+class RangedStore(Protocol):
+    """A store that can give a part of an object by itself."""
+
+    def read_range(self, key: str, start: int, end: int) -> bytes: ...
+
+
+class StoredObjects:
+    """Objects below a uri such as `s3://bucket/prefix`. Paths that are uris themselves stand for themselves."""
+
+    in_flight = REMOTE_IN_FLIGHT
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._stores = dict[str, ObjectStore]()
+
+    def read(self, item: Input, start: int, end: int) -> bytes:
+        store, key = self.place(item.path)
+        try:
+            is_whole = start == 0 and end >= item.size
+            data = store.read(key) if is_whole else read_range(store, key, start, end)
+        except ObjectNotFound as error:
+            raise Changed(Problem(store.uri_of(key), "is gone since the plan was made")) from error
+        if len(data) != end - start:
+            found = store.find(key)
+            now = "it is gone" if found is None else f"now {found.size_bytes}"
+            raise Changed(Problem(store.uri_of(key), f"had {item.size} bytes when the plan was made, {now}"))
+        return data
+
+    def uri_of(self, path: str) -> str:
+        return path if is_uri(path) else f"{self._root}/{path}"
+
+    def place(self, path: str) -> tuple[ObjectStore, str]:
+        """The store of a path, and its key there."""
+        base, key = split_uri(self.uri_of(path))
+        if base not in self._stores:
+            self._stores[base] = open_store(base)
+        return self._stores[base], key
+
+
+class ManifestBlobs:
+    """What a manifest names: files relative to its folder, absolute paths, and uris."""
+
+    in_flight = REMOTE_IN_FLIGHT
+
+    def __init__(self, folder: str) -> None:
+        self._is_remote = is_uri(folder)
+        self._files, self._objects = LocalFiles(folder), StoredObjects(folder)
+
+    def read(self, item: Input, start: int, end: int) -> bytes:
+        return (self._objects if self._is_stored(item.path) else self._files).read(item, start, end)
+
+    def uri_of(self, path: str) -> str:
+        return (self._objects if self._is_stored(path) else self._files).uri_of(path)
+
+    def look(self, path: str) -> tuple[int, int | str]:
+        """Size and tag of an input. Raises Unreadable."""
+        try:
+            if not self._is_stored(path):
+                status = os.stat(self._files.uri_of(path))
+                return status.st_size, status.st_mtime_ns
+            store, key = self._objects.place(path)
+            found = store.find(key)
+        except OSError as error:
+            raise Unreadable(path, error.strerror or str(error)) from error
+        if found is None:
+            raise Unreadable(path, "No such object")
+        return found.size_bytes, ""
+
+    def _is_stored(self, path: str) -> bool:
+        return is_uri(path) or (self._is_remote and not path.startswith("/"))
+
+
+def join_uri(base: str, key: str) -> str:
+    """The uri that `split_uri` took apart."""
+    return f"{base}{key}" if base.endswith("/") else f"{base}/{key}"
+
+
+def split_uri(uri: str) -> tuple[str, str]:
+    """The root of the store a uri lies in, and the key there. Raises BadInput where there is no key."""
+    scheme, _, rest = uri.partition("://")
+    bucket, _, key = rest.partition("/")
+    if not key.strip("/"):
+        raise BadInput(
+            "NoPrefix", f"{uri} is everything the store has", f"name a prefix, such as {scheme}://{bucket}/corpus"
+        )
+    return f"{scheme}://{bucket or '/'}", posixpath.normpath(key.strip("/"))
+
+
+def read_range(store: ObjectStore, key: str, start: int, end: int) -> bytes:
+    """The bytes [start, end) of an object, fewer where it ends before. Raises ObjectNotFound."""
+    local = store.local_path(key)
+    if local is not None:
+        return _range_of(local, start, end)
+    if isinstance(store, RangedStore):
+        return store.read_range(key, start, end)
+    with store.open(key) as stream:
+        while start and (skipped := len(stream.read(min(start, READ_BYTES)))):
+            start, end = start - skipped, end - skipped
+        return stream.read(end - start)
+
+
+def _range_of(path: Path, start: int, end: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            return file.read(end - start)
+    except FileNotFoundError as error:
+        raise ObjectNotFound("ObjectNotFound", f"{path} does not exist") from error
+    except OSError as error:
+        raise Unreadable(str(path), error.strerror or str(error), start) from error
+
+
+class BlobFile(io.RawIOBase):
+    """An input as a file that can be read anywhere; for libraries that want one."""
+
+    def __init__(self, blobs: Blobs, item: Input) -> None:
+        self._blobs, self._item, self._position = blobs, item, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._item.size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        end = min(self._item.size, self._position + len(view))
+        if end <= self._position:
+            return 0
+        data = self._blobs.read(self._item, self._position, end)
+        view[: len(data)] = data
+        self._position = end
+        return len(data)
+
+
+def open_file(blobs: Blobs, item: Input, *, buffer_bytes: int = 1 << 20) -> BinaryIO:
+    """A buffered `BlobFile`."""
+    return io.BufferedReader(BlobFile(blobs, item), buffer_bytes)

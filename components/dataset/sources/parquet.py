@@ -1,0 +1,135 @@
+"""Rows of Parquet files, read page by page with their checksums. The only import of pyarrow to read."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+
+from components.contracts.dataset import FieldType
+from components.dataset.batches import Column, Sample, Value, encode
+from components.dataset.blobs import Blobs, Changed, Unreadable, open_file
+from components.dataset.inputs import Input
+from components.dataset.sources.findings import Findings, damaged
+from components.dataset.sources.lines import key_of, place_key
+
+_ROWS_AT_ONCE = 256
+
+
+def cuts(item: Input, blobs: Blobs, *, target: int) -> Iterator[tuple[int, int, int]]:
+    """Ranges of rows with their uncompressed bytes, each of one row group, about `target` bytes at most. Raises
+    Unreadable.
+    """
+    metadata = _opened(item, blobs).metadata
+    row = 0
+    for group in range(metadata.num_row_groups):
+        found = metadata.row_group(group)
+        count = -(-found.total_byte_size // target) if found.num_rows else 0
+        edges = [row + found.num_rows * place // max(count, 1) for place in range(count + 1)]
+        for start, end in itertools.pairwise(edges):
+            if end > start:
+                yield start, end, max(1, found.total_byte_size // count)
+        row += found.num_rows
+
+
+def samples(
+    inputs: Sequence[Input], blobs: Blobs, findings: Findings, *, key_field: str | None, names: Sequence[str] = ()
+) -> Iterator[tuple[Input, int, Sample]]:
+    """A sample a row: of all columns, or of those called `names`. Structs become columns of their own, joined by a
+    dot.
+    """
+    for item in inputs:
+        if not item.start:
+            findings.count("num_inputs")
+        try:
+            yield from _rows(item, blobs, findings, key_field, names)
+        except Changed as changed:
+            findings.failed(changed)
+        except Unreadable as unreadable:
+            raise damaged(blobs.uri_of(item.path), unreadable.reason, unreadable.offset) from unreadable
+
+
+def _rows(
+    item: Input, blobs: Blobs, findings: Findings, key_field: str | None, names: Sequence[str]
+) -> Iterator[tuple[Input, int, Sample]]:
+    file = _opened(item, blobs)
+    wanted = {*names, *([key_field] if key_field is not None else [])}
+    roots = [name for name in file.schema_arrow.names if not names or any(_is_below(want, name) for want in wanted)]
+    row, stop = 0, item.end if item.end >= 0 else file.metadata.num_rows
+    for group in range(file.metadata.num_row_groups):
+        start, row = row, row + file.metadata.row_group(group).num_rows
+        if row <= item.start or start >= stop:
+            continue
+        place = start
+        for batch in _batches(item, file, group, roots):
+            for number, values in enumerate(_plain(batch), start=place):
+                if item.start <= number < stop:
+                    yield from _sample(item, number, values, findings, key_field)
+            place += batch.num_rows
+            if place >= stop:
+                break
+
+
+def _batches(item: Input, file: Any, group: int, columns: list[str]) -> Iterator[Any]:
+    try:
+        yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, row_groups=[group], columns=columns)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise Unreadable(item.path, f"row group {group} cannot be read: {_line(error)}") from error
+
+
+def _plain(batch: Any) -> Iterator[list[tuple[str, FieldType, Any]]]:
+    table = pyarrow.Table.from_batches([batch])
+    while any(pyarrow.types.is_struct(kind) for kind in table.schema.types):
+        table = table.flatten()
+    kinds = [_type_of(kind) for kind in table.schema.types]
+    columns = [column.to_pylist() for column in table.columns]
+    for row in zip(*columns, strict=True):
+        yield list(zip(table.schema.names, kinds, row, strict=True))
+
+
+def _sample(
+    item: Input, number: int, row: list[tuple[str, FieldType, Any]], findings: Findings, key_field: str | None
+) -> Iterator[tuple[Input, int, Sample]]:
+    columns, values = list[Column](), list[Value]()
+    try:
+        for name, kind, value in row:
+            if value is not None:
+                columns.append(Column(name, kind))
+                values.append(encode(value, kind))
+        key = (
+            place_key(item, number) if key_field is None else key_of({name: value for name, _, value in row}, key_field)
+        )
+    except (ValueError, TypeError) as error:
+        findings.reject(item.path, str(error), offset=number)
+        return
+    findings.count("input_bytes", sum(map(len, values)))
+    yield item, number, Sample(key, tuple(columns), values)
+
+
+def _opened(item: Input, blobs: Blobs) -> Any:
+    try:
+        return pyarrow.parquet.ParquetFile(
+            open_file(blobs, item), page_checksum_verification=True, pre_buffer=False, buffer_size=1 << 20
+        )
+    except (pyarrow.ArrowException, OSError) as error:
+        raise Unreadable(item.path, f"is no complete Parquet file: {_line(error)}", item.size) from error
+
+
+def _type_of(kind: Any) -> FieldType:
+    types = pyarrow.types
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "bytes"
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "text"
+    if types.is_integer(kind):
+        return "int"
+    return "float" if types.is_floating(kind) else "json"
+
+
+def _is_below(wanted: str, name: str) -> bool:
+    return wanted == name or wanted.startswith(f"{name}.")
+
+
+def _line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,94 @@
+"""The bytes of a shard's inputs, piece by piece in the order of the plan, read ahead where that pays off."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from components.dataset.blobs import READ_BYTES, Blobs, Changed, Unreadable
+from components.dataset.inputs import Input
+from components.dataset.prefetch import in_order
+
+Failure = Changed | Unreadable
+
+GAP_BYTES = 64 << 10
+"""Neighbouring ranges of one object with at most this between them are one read."""
+
+
+class Piece(NamedTuple):
+    """Some bytes of an input, or why there are none."""
+
+    start: int
+    data: bytes | Failure
+
+
+class _Request(NamedTuple):
+    item: Input
+    start: int
+    end: int
+
+
+def pieces_of(
+    inputs: Iterable[Input], blobs: Blobs, ranges: Callable[[Input], Iterator[tuple[int, int]]]
+) -> Iterator[tuple[Input, Iterator[Piece]]]:
+    """For each input its `ranges`, read. An input's pieces must be taken before the next input's."""
+    inputs = list(inputs)
+    wanted = (_Request(item, start, end) for item in inputs for start, end in ranges(item))
+    results = _read(wanted, blobs)
+    for item in inputs:
+        own = (Piece(start, next(results)) for start, _ in ranges(item))
+        yield item, own
+        for _ in own:
+            pass  # what the taker left, so that the next input starts at its own
+
+
+def whole(item: Input) -> Iterator[tuple[int, int]]:
+    """The range of an input in pieces of READ_BYTES; one empty piece for an empty range, which shows a change too."""
+    start, stop = item.start, item.stop
+    yield start, min(stop, start + READ_BYTES)
+    for place in range(start + READ_BYTES, stop, READ_BYTES):
+        yield place, min(stop, place + READ_BYTES)
+
+
+def joined(pieces: Iterator[Piece]) -> bytes | Failure:
+    """All bytes of an input, or the first failure."""
+    parts = []
+    for piece in pieces:
+        if isinstance(piece.data, Failure):
+            return piece.data
+        parts.append(piece.data)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def rows_of(inputs: Sequence[Input], blobs: Blobs) -> Iterator[tuple[Input, bytes | Failure]]:
+    """For each input its range as a whole; neighbours in one object are read at once."""
+    runs = list(_runs(inputs))
+    wanted = (_Request(run[0], run[0].start, max(item.stop for item in run)) for run in runs)
+    for run, data in zip(runs, _read(wanted, blobs), strict=True):
+        base = run[0].start
+        for item in run:
+            yield item, data if isinstance(data, Failure) else data[item.start - base : item.stop - base]
+
+
+def _read(wanted: Iterable[_Request], blobs: Blobs) -> Iterator[bytes | Failure]:
+    def read(request: _Request) -> bytes | Failure:
+        try:
+            return blobs.read(*request)
+        except (Changed, Unreadable) as failure:
+            return failure
+
+    return in_order(read, wanted, in_flight=blobs.in_flight, size_of=lambda request: request.end - request.start)
+
+
+def _runs(inputs: Sequence[Input]) -> Iterator[list[Input]]:
+    run = list[Input]()
+    for item in inputs:
+        last = run[-1] if run else None
+        if last is not None and not (
+            item[1:4] == last[1:4]
+            and 0 <= item.start - last.stop <= GAP_BYTES
+            and item.stop - run[0].start <= READ_BYTES
+        ):
+            yield run
+            run = []
+        run.append(item)
+    if run:
+        yield run

@@ -1,0 +1,146 @@
+"""The records of a shard's inputs: as documents to be packed into sequences, or as samples."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from components.contracts.dataset import PackingOptions, ReadOptions
+from components.dataset.batches import Column, Sample, Value, conform
+from components.dataset.blobs import READ_BYTES, Blobs, Changed, Unreadable
+from components.dataset.inputs import Input
+from components.dataset.planning import Extract, extract
+from components.dataset.sources import files, lines, tar
+from components.dataset.sources.findings import Findings, damaged
+from components.dataset.sources.pieces import joined, pieces_of, whole
+from components.dataset.tokenizer import BYTES
+
+
+class Document(NamedTuple):
+    """A document, or with `extract` a piece of one that was measured when it was planned."""
+
+    item: Input
+    place: int
+    data: Value
+    is_last: bool = True
+    extract: Extract | None = None
+
+
+def documents(
+    inputs: Sequence[Input], blobs: Blobs, findings: Findings, read: ReadOptions, options: PackingOptions
+) -> Iterator[Document]:
+    """The documents of format tokens, in order."""
+    for kind, run in itertools.groupby(inputs, key=lambda item: item.kind):
+        some = list(run)
+        if kind in ("file", "grouped", "labelled"):
+            is_bytes = options.tokenizer == BYTES
+            yield from _measured(some, blobs, findings, options) if is_bytes else _whole(some, blobs, findings)
+        elif kind == "row":
+            for item, sample in files.rows(some, blobs, findings):
+                yield Document(item, item.start, sample.values[0])
+        elif kind == "lines":
+            for item, place, line in lines.lines(some, blobs, findings):
+                yield Document(item, place, line)
+        elif kind == "jsonl":
+            found = lines.json_texts(some, blobs, findings, text_field=read.text_field or "text")
+            yield from itertools.starmap(Document, found)
+        else:
+            yield from _fields(some, blobs, findings, read)
+
+
+def samples(
+    inputs: Sequence[Input], blobs: Blobs, findings: Findings, read: ReadOptions, schema: tuple[Column, ...]
+) -> Iterator[tuple[Input, int, Sample]]:
+    """The samples of all other formats, in order; with the columns of `schema` if it has any."""
+    for kind, run in itertools.groupby(inputs, key=lambda item: item.kind):
+        for item, place, sample in _samples(kind, list(run), blobs, findings, read):
+            if schema:
+                try:
+                    sample = conform(sample, schema, may_have_more=bool(read.fields))
+                except ValueError as error:
+                    findings.reject(item.path, str(error), offset=place)
+                    continue
+            yield item, place, sample
+
+
+def _samples(
+    kind: str, inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOptions
+) -> Iterator[tuple[Input, int, Sample]]:
+    if kind in ("file", "grouped", "labelled"):
+        found = files.samples(inputs, blobs, findings, group=kind == "grouped")
+        return ((item, 0, sample) for item, sample in found)
+    if kind == "row":
+        return ((item, item.start, sample) for item, sample in files.rows(inputs, blobs, findings))
+    if kind == "lines":
+        return lines.text_samples(inputs, blobs, findings)
+    if kind == "jsonl":
+        return lines.json_samples(inputs, blobs, findings, key_field=read.key_field)
+    if kind == "tar":
+        return tar.samples(inputs, blobs, findings)
+    from components.dataset.sources import parquet
+
+    names = [field.name for field in read.fields]
+    return parquet.samples(inputs, blobs, findings, key_field=read.key_field, names=names)
+
+
+def _fields(inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOptions) -> Iterator[Document]:
+    """One field of every sample of a tar, or of every row of a Parquet file."""
+    if inputs[0].kind == "tar":
+        field, found = read.text_field or "txt", tar.samples(inputs, blobs, findings)
+    else:
+        from components.dataset.sources import parquet
+
+        field = read.text_field or "text"
+        found = parquet.samples(inputs, blobs, findings, key_field=None, names=(field,))
+    for item, place, sample in found:
+        for column, value in zip(sample.columns, sample.values, strict=True):
+            if column.name == field:
+                yield Document(item, place, value)
+                break
+        else:
+            findings.reject(item.path, f"it has no field {field!r}", offset=place)
+
+
+def _whole(inputs: list[Input], blobs: Blobs, findings: Findings) -> Iterator[Document]:
+    for item, pieces in pieces_of(inputs, blobs, whole):
+        findings.count("num_inputs")
+        data = joined(pieces)
+        if isinstance(data, Changed | Unreadable):
+            findings.failed(data)
+        else:
+            findings.count("input_bytes", len(data))
+            yield Document(item, 0, data)
+
+
+def _measured(inputs: list[Input], blobs: Blobs, findings: Findings, options: PackingOptions) -> Iterator[Document]:
+    """Documents of bytes, piece by piece."""
+
+    def ranges(item: Input) -> Iterator[tuple[int, int]]:
+        _, start, end, _ = extract(item, options, _ignore)
+        yield start, min(end, start + READ_BYTES)
+        for place in range(start + READ_BYTES, end, READ_BYTES):
+            yield place, min(end, place + READ_BYTES)
+
+    for item, pieces in pieces_of(inputs, blobs, ranges):
+        first = next(pieces)
+        if isinstance(first.data, Changed | Unreadable):
+            findings.failed(first.data)
+            if not item.start:
+                findings.count("num_inputs")
+            continue
+        taken = extract(item, options, findings.count)
+        if taken.end == taken.start:
+            continue
+        held = first.data
+        for place, data in pieces:
+            if isinstance(data, Changed):
+                findings.failed(data)
+                return  # of a document begun the rest is missing; the caller refuses the shard
+            if isinstance(data, Unreadable):
+                raise damaged(blobs.uri_of(item.path), data.reason, data.offset)
+            yield Document(item, place, held, is_last=False, extract=taken)
+            held = data
+        yield Document(item, taken.start, held, extract=taken)
+
+
+def _ignore(name: str, number: int) -> None:
+    pass
