@@ -17,6 +17,17 @@ Writers = Literal["rank0", "all"]
 """Whose READY marks a step needs before it is published."""
 
 
+class Lineage(Document):
+    """What made a checkpoint, besides its data and its parent; None where nobody knows."""
+
+    config_digest: str | None = None
+    """Hex SHA-256 of the run description as compiled, canonical JSON."""
+    image: str | None = None
+    """The image the ranks ran in, with its digest when it was given one."""
+    code: str | None = None
+    """What identifies the program's source, for example `git:<commit>`."""
+
+
 class CheckpointReceipt(Document):
     """The files one agent published for one step. Paths are relative to the checkpoint folder."""
 
@@ -46,6 +57,7 @@ class CheckpointManifest(Document):
     """The checkpoint this one was resumed from; None for a fresh start."""
     metrics: dict[str, float]
     """What rank 0 last reported at or before this step; for example loss."""
+    lineage: Lineage | None = None
     files: tuple[StoredFile, ...]
 
     @property

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from components.contracts.checkpoint import CheckpointManifest, CheckpointReceipt
+from components.contracts.checkpoint import CheckpointManifest, CheckpointReceipt, Lineage
 from components.contracts.dataset import StoredFile
 from components.contracts.layout import checkpoint_folder, checkpoint_manifest_key, checkpoint_receipt_key
 from components.contracts.names import checkpoint_id
@@ -67,7 +67,7 @@ def receipts_present(store: ObjectStore, *, folder: str, node_ranks: Iterable[in
 def write_manifest(
     store: ObjectStore, *, receipts: Iterable[CheckpointReceipt], experiment: str, model_version: str,
     data_version: str, run: str, term: int, step: int, world_size: int, parent: str | None,
-    metrics: Mapping[str, float],
+    metrics: Mapping[str, float], lineage: Lineage | None = None,
 ) -> tuple[CheckpointManifest, str]:  # fmt: skip
     """Write the manifest over all receipts; returns it with its hex SHA-256, both for `ledger.commit`.
 
@@ -90,7 +90,7 @@ def write_manifest(
         checkpoint=checkpoint_id(step=step, term=term), experiment=experiment, model_version=model_version,
         data_version=data_version, run=run, term=term, step=step, world_size=world_size, parent=parent,
         metrics={name: float(value) for name, value in metrics.items() if math.isfinite(value)},
-        files=tuple(files[path] for path in sorted(files)),
+        lineage=lineage, files=tuple(files[path] for path in sorted(files)),
     )  # fmt: skip
     folder = checkpoint_folder(experiment, model_version, data_version, step=step, term=term)
     data = manifest.to_bytes()
