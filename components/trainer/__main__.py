@@ -2,7 +2,8 @@
 
 import sys
 
-from components.trainer.arguments import BAD_INPUT, Unusable, parse
+from components.trainer.arguments import parse
+from components.trainer.endings import BAD_INPUT, FAILED, TrainingDiverged, Unusable
 from components.trainer.worker import worker_from
 
 
@@ -16,6 +17,9 @@ def main() -> int:
     except Unusable as error:
         print(f"components.trainer: {error}", file=sys.stderr)
         return BAD_INPUT
+    except TrainingDiverged as error:
+        print(f"components.trainer: {error}", file=sys.stderr)
+        return FAILED
     return 0
 
 

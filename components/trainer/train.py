@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from components.dataset.reader import Cursor, DatasetDamaged, PackedDataset, inputs_and_targets
-from components.trainer.arguments import Arguments, Unusable
+from components.trainer.arguments import Arguments
 from components.trainer.checkpoint import TrainingState, load_tensors, read_state, write_checkpoint
+from components.trainer.endings import TrainingDiverged, Unusable
 from components.trainer.model import ModelShape, Transformer
 from components.trainer.place import join, make_deterministic
 from components.trainer.progress import Progress, Step
@@ -19,10 +20,6 @@ from components.trainer.random_state import gather_random_states, seed_rank, set
 from components.trainer.reduction import OrderedSum, ordered_sum
 from components.trainer.stop import StopFlag
 from components.trainer.worker import Worker
-
-
-class TrainingDiverged(Exception):
-    """The loss is no longer a number: going on, or restarting from here, would only save garbage."""
 
 
 def train(arguments: Arguments, worker: Worker) -> None:
