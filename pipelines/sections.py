@@ -228,11 +228,14 @@ class VerifySection(StageLimits):
 class RetainSection(StageLimits, RetentionPolicy):
     """retain: decide which verified checkpoints to keep, then delete the others."""
 
+    keep_for: Time | None = None
+    """Keep every verified checkpoint for this long after its commit, for example 7d; at most 30d."""
     timeout: Time = 1800.0
     retries: Retries = 2
 
     def policy(self) -> RetentionPolicy:
         """The part of this section that decides."""
         return RetentionPolicy(
-            keep_last=self.keep_last, keep_every_steps=self.keep_every_steps, keep_best=self.keep_best
-        )
+            keep_last=self.keep_last, keep_every_steps=self.keep_every_steps, keep_best=self.keep_best,
+            keep_for=self.keep_for,
+        )  # fmt: skip

@@ -24,7 +24,7 @@ from components.retain.apply import apply_retention
 from components.runtime.log import Log
 from components.storage.base import AlreadyExists, ObjectInfo, ObjectNotFound
 from components.verify.run import verify_entry
-from tests.components.ledger.building import a_checkpoint, an_owner, selected
+from tests.components.ledger.building import NOW, a_checkpoint, an_owner, selected
 
 Result = TypeVar("Result")
 
@@ -371,7 +371,7 @@ class World:
         is_last_round = False
         while not is_last_round:
             is_last_round = not self._has_gang()
-            apply_retention(ledger, self.policy, run=RUN, log=self._log)
+            apply_retention(ledger, self.policy, run=RUN, log=self._log, now=NOW)
 
     def _end(self) -> None:
         """After the storm: everybody once more, undisturbed; then nothing is left to do or to clean."""
@@ -381,9 +381,9 @@ class World:
                 verify_entry(ledger, entry, "tensors", self._log)
             except VerificationFailed:
                 continue
-        apply_retention(ledger, self.policy, run=RUN, log=self._log)
+        apply_retention(ledger, self.policy, run=RUN, log=self._log, now=NOW)
         state = ledger.state()
-        apply_retention(ledger, self.policy, run=RUN, log=self._log)
+        apply_retention(ledger, self.policy, run=RUN, log=self._log, now=NOW)
         if ledger.state() is not state or Ledger(self.objects, "gpt", "v1").state() != state:
             raise Violation("I6, I8: repeating retention changed the log, or two observers disagree")
         folders = {entry.folder: entry for entry in state.checkpoints.values()}

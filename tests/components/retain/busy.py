@@ -17,7 +17,7 @@ from components.retain.apply import apply_retention
 from components.runtime.log import Log
 from components.storage.local import LocalStore
 from components.verify.run import verify_entry
-from tests.components.ledger.building import a_checkpoint, a_ledger, a_stage, safetensors_bytes, selected
+from tests.components.ledger.building import NOW, a_checkpoint, a_ledger, a_stage, safetensors_bytes, selected
 
 POLICY = RetentionPolicy(keep_last=2)
 
@@ -50,7 +50,7 @@ def verify(ledger: Ledger) -> None:
 def clean(ledger: Ledger, run: str) -> None:
     while True:
         verify(ledger)
-        apply_retention(ledger, POLICY, run=run, log=Log({}, io.StringIO()))
+        apply_retention(ledger, POLICY, run=run, log=Log({}, io.StringIO()), now=NOW)
 
 
 if __name__ == "__main__":

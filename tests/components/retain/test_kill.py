@@ -15,7 +15,7 @@ from components.ledger.ledger import Ledger
 from components.retain.apply import apply_retention
 from components.runtime.log import Log
 from components.storage.local import LocalStore
-from tests.components.ledger.building import a_ledger, selected
+from tests.components.ledger.building import NOW, a_ledger, selected
 from tests.components.retain.busy import POLICY
 
 ROOT = Path(__file__).parents[3]
@@ -66,7 +66,7 @@ def test_nothing_is_torn_or_lost_whenever_everybody_is_killed(tmp_path: Path, se
 
     ledger = a_ledger(LocalStore(storage))
     assert ledger.state().term == NUM_KILLS
-    apply_retention(ledger, POLICY, run="gpt-aaaaa", log=Log({}, io.StringIO()))
+    apply_retention(ledger, POLICY, run="gpt-aaaaa", log=Log({}, io.StringIO()), now=NOW)
     assert_sound(ledger, newest)
     usable = ledger.state().newest_first("verified") or ledger.state().newest_first("committed")
     assert selected(ledger, "gpt-aaaaa").step == usable[0].step
