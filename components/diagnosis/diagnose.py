@@ -39,7 +39,7 @@ def diagnose(view: RunView, now: datetime) -> Diagnosis:
 def _succeeded(view: RunView) -> Diagnosis:
     row = next((row for row in view.checkpoints if row.checkpoint == view.checkpoint), None)
     if view.checkpoint is None:
-        cause = "the run finished; it keeps no checkpoints"
+        cause = "the run finished without checkpoints"
     elif row is not None and row.status == "verified":
         cause = f"the run finished with {view.checkpoint}, verified ({row.level})"
     else:

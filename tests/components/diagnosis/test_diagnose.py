@@ -232,6 +232,12 @@ TABLE = [
         ("NothingCommitted", Actor.PROGRAM, "without a checkpoint that could be committed", "READY"),
     ),
     (
+        "none of the checkpoints can be resumed from",
+        failed("launch", 96, reason="NothingToResume", fix="choose a new model_version", gangs=(a_gang(),),
+               message="NothingToResume: tiny/v1 has checkpoints, but all are damaged; choose a new model_version"),
+        ("NothingToResume", Actor.PROGRAM, "has checkpoints, but all are damaged", "choose a new model_version"),
+    ),
+    (
         "a full disk under the storage",
         failed("shard-merge", 81, reason="StorageRefused",
                message="StorageRefused: cannot write /s/x: No space left on device; free space on that disk"),
@@ -399,7 +405,7 @@ TABLE = [
     (
         "all went well without checkpoints",
         a_view(engine=an_engine(a_node("launch"), phase="Succeeded")),
-        ("Succeeded", Actor.NOBODY, "it keeps no checkpoints", "nothing is left to do"),
+        ("Succeeded", Actor.NOBODY, "without checkpoints", "nothing is left to do"),
     ),
     (
         "a failure that no stage explains",
@@ -461,6 +467,15 @@ def test_all_faults_of_a_bad_input_are_evidence():
 
     assert found.headline == "BadSpec: --spec is wrong; correct it"
     assert [item.value for item in found.evidence if item.field == "fault"] == ["a: missing", "b: not a number"]
+
+
+def test_a_long_list_of_faults_keeps_its_last_line_which_says_what_to_do():
+    faults = [f"file-{number}: cannot be read" for number in range(20)]
+    listed = [*faults, "…: and 80 more", "bad_records.max: 100 files cannot be read; raise it"]
+    message = "\n  ".join(["CorpusRefused: corpus c cannot be packed", *listed])
+    view = failed("shard-plan", 78, reason="CorpusRefused", message=message)
+
+    assert [item.value for item in diagnose(view, NOW).evidence if item.field == "fault"] == listed
 
 
 def test_the_newest_failure_counts_when_the_last_generation_has_none():

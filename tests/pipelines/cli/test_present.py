@@ -246,3 +246,20 @@ def test_a_gang_that_changes_state_is_told_with_its_message():
     after = training(state=RunState.RESTARTING, message="rank 1 exited with code 1")
 
     assert changes(before, after) == ["gang Restarting: rank 1 exited with code 1"]
+
+
+def test_a_refused_input_ends_with_every_fault_not_with_their_number():
+    message = "CorpusRefused: corpus c/ cannot be packed\n  a.txt: cannot be read\n  b\x1b[2J: its name is not UTF-8"
+    view = a_view(
+        engine=an_engine(a_node("shard-plan", "Failed", exit_code=78), phase="Failed"),
+        stages=(a_stage_record("shard-plan", 78, reason="CorpusRefused", message=message),),
+    )
+
+    lines = last_words(view, diagnose(view, NOW), None)
+
+    assert lines[:4] == [
+        "CorpusRefused: corpus c/ cannot be packed; correct it and submit again",
+        "tiny-b2c4d failed, exit code 78",
+        "  - a.txt: cannot be read",
+        "  - b\\x1b[2J: its name is not UTF-8",
+    ]
