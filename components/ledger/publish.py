@@ -36,10 +36,11 @@ def publish_files(
     one of the same name that is there already.
     """
     files = []
+    is_repeat = False
     for path, local in _files_below(source):
         before = local.stat()
-        key = f"{folder}/{path}"
-        sha256 = _copy(store, key, local, size_bytes=before.st_size)
+        sha256, was_there = _copy(store, f"{folder}/{path}", local, size_bytes=before.st_size, look_first=is_repeat)
+        is_repeat |= was_there
         after = local.stat()
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             raise PublishRefused(
@@ -121,11 +122,16 @@ def _files_below(source: Path) -> list[tuple[str, Path]]:
     return sorted(found)
 
 
-def _copy(store: ObjectStore, key: str, local: Path, *, size_bytes: int) -> str:
-    present = store.find(key)
+def _copy(store: ObjectStore, key: str, local: Path, *, size_bytes: int, look_first: bool) -> tuple[str, bool]:
+    """The hex SHA-256, and whether the object was there already.
+
+    Almost always it is not, so nobody asks first; once one was, an earlier try may have left others, which need not be
+    copied again only to be refused.
+    """
+    present = store.find(key) if look_first else None
     if present is None:
         try:
-            return store.create_from(key, local)
+            return store.create_from(key, local), False
         except AlreadyExists:
             present = store.find(key)
     with local.open("rb") as stream:
@@ -133,7 +139,7 @@ def _copy(store: ObjectStore, key: str, local: Path, *, size_bytes: int) -> str:
     same = present is not None and present.size_bytes == size_bytes and _digest_of(store, key) == sha256
     if not same:
         raise _differs(key)
-    return sha256
+    return sha256, True
 
 
 def _digest_of(store: ObjectStore, key: str) -> str:
