@@ -32,7 +32,7 @@ from components.agent.messages import (
     ToNode,
 )
 from components.agent.node_attempt import NodeAttempt
-from components.agent.node_checks import check_node, device_question
+from components.agent.node_checks import check_node, device_question, visible_gpus
 from components.agent.publishing import publish_step
 from components.agent.ranks import rank_environment
 from components.agent.run_context import RunContext
@@ -63,6 +63,7 @@ class Node:
         self._attempt: NodeAttempt | None = None
         self._staged: dict[tuple[int, int], Path] = {}
         self._readings: asyncio.Future[dict[str, Any]] | None = None
+        self._devices: tuple[int, ...] = ()
         self._publishing: asyncio.Task[None] | None = None
         self._kill_watch: asyncio.TimerHandle | None = None
 
@@ -100,6 +101,7 @@ class Node:
         readings: dict[str, Any] = {}
         with contextlib.suppress(TimeoutError):
             readings = await asyncio.wait_for(self._readings, _READINGS_SECONDS)
+        self._devices = visible_gpus(readings)
         results = await asyncio.to_thread(check_node, self._context, check, readings)
         self._emit(Checked(results=results))
 
@@ -121,7 +123,7 @@ class Node:
                 "rank": process, "argv": list(spec.command), "cwd": spec.workdir,
                 "env": rank_environment(
                     spec, start, node_rank=context.node_rank, process=process, paths=attempt.paths, data=data,
-                    resume=resume, inherited=os.environ,
+                    resume=resume, inherited=os.environ, devices=self._devices,
                 ),
             }
             for process in attempt.processes
