@@ -143,12 +143,12 @@ def test_damage_since_the_last_look_is_found(ledger: Ledger, stage: Path) -> Non
 
 
 def test_a_format_that_is_not_looked_into_is_noted(ledger: Ledger, tmp_path: Path) -> None:
-    a_checkpoint(ledger, a_stage(tmp_path / "pt", {"model.pt": b"zip"}), step=10, term=a_begun_run(ledger))
+    a_checkpoint(ledger, a_stage(tmp_path / "h5", {"model.h5": b"hdf"}), step=10, term=a_begun_run(ledger))
 
     found = verify(ledger)
 
     assert found.code == 0
-    assert "model.pt: digest only, its format is not looked into" in found.log
+    assert "model.h5: digest only, its format is not looked into" in found.log
 
 
 def test_without_checkpoints_there_is_nothing_to_do(ledger: Ledger) -> None:
