@@ -147,3 +147,13 @@ def test_a_writer_killed_at_any_moment_leaves_whole_objects_only(store: LocalSto
         sizes = {item.size_bytes for item in LocalStore(root).list("objects")}
 
         assert sizes == {100_000}
+        if _has_nameless_files(root):
+            assert not list(root.rglob(".tmp-*"))
+
+
+def _has_nameless_files(folder: Path) -> bool:
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY))
+    except OSError:
+        return False
+    return True
