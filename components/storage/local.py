@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from components.errors import Transient
-from components.storage.base import AlreadyExists, ObjectInfo, ObjectNotFound, StorageError
+from components.storage.base import UNFINISHED, AlreadyExists, ObjectInfo, ObjectNotFound, StorageError, key_parts
 
-_TEMPORARY = ".tmp-"
 _TRANSIENT = (errno.ESTALE, errno.ETIMEDOUT, errno.EINTR, errno.EAGAIN)
 _COPY_BYTES = 1 << 20
 _FOLDER_TRIES = 10
@@ -90,14 +89,11 @@ class LocalStore:
         return self._path(key)
 
     def _path(self, key: str) -> Path:
-        parts = key.strip("/").split("/")
-        if any(part in ("", ".", "..") or part.startswith(_TEMPORARY) for part in parts):
-            raise ValueError(f"not a storage key: {key!r}")
-        return self.root.joinpath(*parts)
+        return self.root.joinpath(*key_parts(key))
 
     def _write(self, key: str, fill: Callable[[BinaryIO], None], *, exclusive: bool) -> None:
         path = self._path(key)
-        temporary = path.parent / f"{_TEMPORARY}{uuid.uuid4().hex}"
+        temporary = path.parent / f"{UNFINISHED}{uuid.uuid4().hex}"
         try:
             try:
                 file, is_nameless = self._open_unfinished(temporary)
@@ -153,7 +149,7 @@ class LocalStore:
         except OSError as error:
             raise self._refused("list", folder, error) from error
         for entry in entries:
-            if entry.name.startswith(_TEMPORARY):
+            if entry.name.startswith(UNFINISHED):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 yield from self._walk(Path(entry.path), f"{prefix}/{entry.name}")
