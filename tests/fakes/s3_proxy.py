@@ -159,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.cut:
             return
         text = f"<?xml version='1.0'?><Error><Code>{fault.code}</Code><Message>told to</Message>{fault.text}</Error>"
-        data = b"" if self.command == "HEAD" else text.encode()
+        data = b"" if self.command == "HEAD" or fault.status == 200 else text.encode()
         self.send_response(fault.status)
         for name, value in fault.headers.items():
             self.send_header(name, value)
