@@ -28,7 +28,7 @@ from components.ledger.records import (
 
 CheckpointStatus = Literal["committed", "verified", "quarantined", "retired"]
 
-LEVELS: tuple[VerifyLevel, ...] = ("files", "digests", "tensors")
+LEVELS: tuple[VerifyLevel, ...] = ("files", "digests", "tensors", "load")
 """From the weakest to the strongest."""
 
 
