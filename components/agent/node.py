@@ -18,6 +18,8 @@ from components.agent.messages import (
     Discard,
     Down,
     Drained,
+    Fetch,
+    Fetched,
     FromNode,
     GuardLost,
     Kill,
@@ -33,12 +35,12 @@ from components.agent.messages import (
 )
 from components.agent.node_attempt import NodeAttempt
 from components.agent.node_checks import check_node, device_question, visible_gpus
+from components.agent.node_data import NodeData
 from components.agent.publishing import publish_step
 from components.agent.ranks import rank_environment
 from components.agent.run_context import RunContext
 from components.agent.tasks import Tasks
 from components.contracts.clock import now_text
-from components.contracts.layout import shard_manifest_key
 
 KILL_GRACE_SECONDS = 0.5
 """Ranks that hang in a collective ignore SIGTERM for many seconds; nothing is worth waiting for after a failure."""
@@ -60,6 +62,7 @@ class Node:
         """`disk` runs the slow copies, one at a time; `keep` tells which children are not the guard's."""
         self._context, self._emit, self._disk, self._tasks, self._keep = context, emit, disk, tasks, keep
         self._guard = GuardLink(context.workdir, on_message=self._on_guard, on_lost=self._on_guard_lost, tasks=tasks)
+        self._data = NodeData(context)
         self._attempt: NodeAttempt | None = None
         self._staged: dict[tuple[int, int], Path] = {}
         self._readings: asyncio.Future[dict[str, Any]] | None = None
@@ -77,12 +80,15 @@ class Node:
         """Leave no process behind."""
         await self._guard.close()
         self._guard.kill_all(self._keep())
+        self._data.close()
 
     def obey(self, message: ToNode) -> None:
         """Do what the coordinator says; Finish is the agent's business."""
         match message:
             case Check():
                 self._tasks.start(self._check(message))
+            case Fetch():
+                self._tasks.start(self._fetch())
             case Start():
                 self._start(message)
             case Stop():
@@ -105,6 +111,9 @@ class Node:
         results = await asyncio.to_thread(check_node, self._context, check, readings)
         self._emit(Checked(results=results))
 
+    async def _fetch(self) -> None:
+        self._emit(Fetched(failure=await asyncio.to_thread(self._data.fetch)))
+
     def _start(self, start: Start) -> None:
         context, spec = self._context, self._context.spec
         attempt = NodeAttempt(context, start)
@@ -116,14 +125,13 @@ class Node:
             return
         self._clean_up(self._attempt)
         self._attempt = attempt
-        data = self._local(shard_manifest_key(spec.data_version)) if spec.data_version else ""
         resume = self._local(start.resume_folder) if start.resume_folder else ""
         ranks = [
             {
                 "rank": process, "argv": list(spec.command), "cwd": spec.workdir,
                 "env": rank_environment(
-                    spec, start, node_rank=context.node_rank, process=process, paths=attempt.paths, data=data,
-                    resume=resume, inherited=os.environ, devices=self._devices,
+                    spec, start, node_rank=context.node_rank, process=process, paths=attempt.paths,
+                    data=self._data.path, resume=resume, inherited=os.environ, devices=self._devices,
                 ),
             }
             for process in attempt.processes

@@ -32,6 +32,8 @@ from components.agent.messages import (
     Discard,
     Down,
     Drained,
+    Fetch,
+    Fetched,
     Finish,
     FromNode,
     GuardLost,
@@ -116,6 +118,12 @@ class Drive:
         actions: list[Action] = []
         for rank in range(self.coordinator.spec.num_nodes):
             actions = self.hear(rank, Checked(results=results if rank == node_rank else ()))
+        return self.fetch() if told(actions) == [Fetch] else actions
+
+    def fetch(self) -> list[Action]:
+        actions: list[Action] = []
+        for rank in range(self.coordinator.spec.num_nodes):
+            actions = self.hear(rank, Fetched())
         return actions
 
     def prepared(self, prepare: Action, *, source: str | None = None, step: int = 0) -> list[Action]:
@@ -186,7 +194,10 @@ def test_nothing_starts_before_every_node_joined_and_passed_its_checks() -> None
     assert told(drive.hear(2, Joined(host="n", pid=1, probe_port=9))) == [Check]
     assert drive.hear(0, Checked(results=())) == []
     assert drive.hear(1, Checked(results=())) == []
-    (prepare,) = drive.hear(2, Checked(results=()))
+    assert told(drive.hear(2, Checked(results=()))) == [Fetch]
+    assert drive.hear(1, Fetched()) == []
+    assert drive.hear(0, Fetched()) == []
+    (prepare,) = drive.hear(2, Fetched())
     assert prepare == Prepare(attempt=0, reason="FirstStart", charged=False)
     (start,) = drive.prepared(prepare)
     assert isinstance(start, Tell)
