@@ -46,6 +46,9 @@ def submit(
         _print_plan(manifest, source, output)
         return 0
     _require_free(source.config, storage)
+    from pipelines.cli.follow import announce, detached, follow_to_end
+    from pipelines.cli.local_run import LocalRun
+
     run = new_run_name(source.config.experiment)
     folder = client.create_run(
         home=client.home(), manifest=manifest, run=run, experiment=source.config.experiment,
@@ -53,15 +56,13 @@ def submit(
         parameters={"storage": storage, "run": run, "workdir": str(source.workdir)},
         description=source.config.as_json(), argv=sys.argv,
     )  # fmt: skip
-    if output == "text":
-        click.echo(f"target {place}: run {run} of {source.origin}, storage {storage}")
-    from pipelines.cli.follow import detached, follow_to_end
-    from pipelines.cli.local_run import LocalRun
-
-    started = LocalRun(folder)
-    if detach:
-        return detached(started, output, start=lambda: client.start_engine(folder))
-    return follow_to_end(started, output, start=lambda: client.start_engine(folder))
+    try:
+        announce(f"target {place}: run {run} of {source.origin}, storage {storage}", output)
+        go_on = detached if detach else follow_to_end
+        return go_on(LocalRun(folder), output, start=lambda: client.start_engine(folder))
+    except BaseException:
+        client.withdraw_run(folder)  # Ctrl-C, or nobody to print to, before it could start
+        raise
 
 
 def _target(option: str | None) -> str:

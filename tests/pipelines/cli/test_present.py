@@ -261,5 +261,5 @@ def test_a_refused_input_ends_with_every_fault_not_with_their_number():
         "CorpusRefused: corpus c/ cannot be packed; correct it and submit again",
         "tiny-b2c4d failed, exit code 78",
         "  - a.txt: cannot be read",
-        "  - b\\x1b[2J: its name is not UTF-8",
+        "  - b: its name is not UTF-8",
     ]

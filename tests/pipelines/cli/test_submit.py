@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from components.ledger.ledger import Ledger, claim, this_process
 from components.storage.local import LocalStore
 from infra.local import client
 from infra.local.run_dir import RunDir
-from tests.pipelines.cli.conftest import argosy
+from tests.pipelines.cli.conftest import argosy, processes_of, start_argosy
 
 DESCRIPTION = """\
 experiment: tiny
@@ -103,6 +105,18 @@ def test_an_experiment_that_holds_the_ledger_is_reported_early(run_yaml: Path, h
     assert done.stderr.startswith("RunActive: run tiny-zzzzz (")
     assert f"{os.getpid()}" in done.stderr
     assert not (home / "runs").exists()
+
+
+def test_ctrl_c_before_the_run_could_start_leaves_no_run_that_never_ran(run_yaml: Path, home: Path):
+    submitting = start_argosy("submit", "-c", str(run_yaml), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert submitting.stdout is not None
+    assert submitting.stdout.readline().startswith("target local")
+    submitting.send_signal(signal.SIGINT)  # before the engine is started, or just after
+    submitting.communicate(timeout=60)
+
+    assert submitting.returncode == 83
+    assert [run.name for run in client.list_runs(home) if run.state().phase != "Failed"] == []
+    assert processes_of(home) == []
 
 
 def test_an_experiment_whose_engine_runs_is_reported_before_it_holds_the_ledger(
