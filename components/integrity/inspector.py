@@ -23,7 +23,7 @@ class Inspector(Protocol):
 
     @property
     def notes(self) -> list[str]:
-        """What it did not look into, one sentence each without the file's name; empty when it looked into everything."""
+        """What it did not look into, one sentence each without the file's name."""
 
     @property
     def tensors(self) -> list[TensorType]:

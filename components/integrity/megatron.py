@@ -13,12 +13,12 @@ from components.integrity.one_pass import Wanted
 from components.storage.base import ObjectNotFound, ObjectStore
 
 INTEGRITY_NAME = "integrity.json"
-_MAX_BYTES = 16 << 20
+MAX_INTEGRITY_BYTES = 16 << 20
 
 
 def read_integrity(data: bytes, *, path: str) -> tuple[dict[str, str], list[Fault]]:
     """({file relative to the folder of `path`: SHA-256}, what is wrong with the document)."""
-    if len(data) > _MAX_BYTES or data.count(b"{") + data.count(b"[") > 1000:
+    if len(data) > MAX_INTEGRITY_BYTES or data.count(b"{") + data.count(b"[") > 1000:
         return {}, [Fault(path, "is no list of digests")]
     try:
         value: Any = json.loads(data)
@@ -55,6 +55,6 @@ def _differences(said: Mapping[str, str], under: str, digests: Mapping[str, str]
 def _read(store: ObjectStore, key: str) -> bytes:
     try:
         with store.open(key) as stream:
-            return stream.read(_MAX_BYTES + 1)
+            return stream.read(MAX_INTEGRITY_BYTES + 1)
     except ObjectNotFound:
         return b""

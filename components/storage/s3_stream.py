@@ -33,6 +33,21 @@ class ObjectStream(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a byte; the next read asks for the object from there on, so a jump costs a request."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}[whence]
+        position = min(max(start + offset, 0), self._size_bytes)
+        if position != self._position:
+            self._hang_up()
+            self._position = position
+        return position
+
+    def tell(self) -> int:
+        return self._position
+
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
         wanted = min(len(view), self._size_bytes - self._position)
