@@ -201,6 +201,14 @@ def test_a_home_that_is_none_is_said_by_every_command(home: str, expected: tuple
         assert "Traceback" not in done.stderr
 
 
+def test_every_command_that_prints_takes_o_json(tmp_path: Path) -> None:
+    assert json.loads(argosy("schema", "-o", "json").stdout)["type"] == "object"
+    assert json.loads(argosy("init", "-o", "json", cwd=tmp_path).stdout)["file"] == "run.yaml"
+    for name in command_line.COMMANDS:
+        if name != "checkpoints":  # a group; its commands take it
+            assert "--output" in argosy(name, "--help").stdout
+
+
 def test_recipes_are_listed_and_printed() -> None:
     listed = json.loads(argosy("recipes", "-o", "json").stdout)
 

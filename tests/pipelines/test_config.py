@@ -137,7 +137,7 @@ def test_durations_and_sizes_are_written_as_people_do(here: Path) -> None:
         (replaced("checkpoint: none", "checkpoint:"), "run.yaml:10 checkpoint: is empty; write `none`"),
         (replaced("checkpoint: none", "checkpoint: {}"), "run.yaml:10 checkpoint.every_steps: required, but missing"),
         ("- 1\n", "run.yaml:1: is a list, not a section; write its fields below it: experiment"),
-        ("", "experiment: required, but missing"),
+        ("", "run.yaml:1 experiment: required, but missing"),
     ],
 )
 def test_a_fault_names_file_line_field_and_cure(text: str, expected: str, here: Path) -> None:
