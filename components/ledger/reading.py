@@ -71,7 +71,7 @@ class LogReader:
                 data = stream.read(_MAX_RECORD_BYTES + 1)
         except ObjectNotFound:
             return None
-        return Line(self._parsed(data, seq), data)
+        return Line(self._parsed(data, seq, key), data)
 
     def standing_at(self, seq: int) -> Line:
         """Record `seq`, which is known to exist."""
@@ -134,8 +134,8 @@ class LogReader:
             return None
         return decode(data, block, self._parsed)
 
-    def _parsed(self, data: bytes, seq: int) -> Record:
-        where = f"{self._store.uri}/{self.key(seq)}"
+    def _parsed(self, data: bytes, seq: int, key: str = "") -> Record:
+        where = f"{self._store.uri}/{key or self.key(seq)}"
         if len(data) > _MAX_RECORD_BYTES:
             raise LedgerDamaged("TornRecord", f"{where} is larger than any record", "restore this object from a copy")
         record = read_record(data, where=where)

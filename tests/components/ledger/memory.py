@@ -43,8 +43,8 @@ class MemoryStore:
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         start = f"{prefix}/"
-        found = sorted((key, data) for key, data in self.objects.items() if key.startswith(start))
-        return iter([ObjectInfo(key, len(data)) for key, data in found])
+        found = sorted([key for key in self.objects if key.startswith(start)])
+        return iter([ObjectInfo(key, len(self.objects[key])) for key in found])
 
     def delete(self, key: str) -> None:
         self.objects.pop(key, None)
