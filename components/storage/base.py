@@ -96,17 +96,19 @@ class ObjectStore(Protocol):
         """Where the object lies on this machine, or None when it must be fetched first."""
 
 
-def open_store(uri: str, options: StoreOptions | None = None) -> ObjectStore:
+def open_store(uri: str, options: StoreOptions | None = None, *, is_patient: bool = True) -> ObjectStore:
     """The store at `uri`: `file:///absolute/folder` or `s3://bucket/prefix`. Raises BadInput for anything else.
 
     What `options` leaves open, the environment says (`AWS_ENDPOINT_URL_S3`, `AWS_REGION`, ...); credentials come from
-    there alone. Nothing is asked of the store yet.
+    there alone. Nothing is asked of the store yet. For people at a terminal, who are not patient, a store that does not
+    answer is given up on after seconds instead of a minute.
     """
     place = parse_location(uri)
     if isinstance(place, S3Location):
         from components.storage.s3 import open_s3  # boto3 takes a third of a second to load
 
-        return open_s3(place, (options or StoreOptions()).over(StoreOptions.of_environment(os.environ)))
+        around = StoreOptions.of_environment(os.environ)
+        return open_s3(place, (options or StoreOptions()).over(around), is_patient=is_patient)
     from components.storage.local import LocalStore
 
     return LocalStore(place.folder)

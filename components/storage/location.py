@@ -45,25 +45,25 @@ def parse_location(uri: str) -> FileLocation | S3Location:
         return FileLocation(Path(rest))
     if separator and scheme == "s3":
         return _s3_location(uri, rest)
-    raise BadInput("UnknownStorage", f"storage is {uri!r}" if "@" not in uri else "storage is not a uri we know",
-                   f"use {ACCEPTED}")  # fmt: skip
+    shown = repr(uri) if "@" not in uri else "what it is"
+    raise BadInput("UnknownStorage", f"not a storage: {shown}", f"write {ACCEPTED}")
 
 
 def _s3_location(uri: str, rest: str) -> S3Location:
     bucket, _, prefix = rest.partition("/")
     if "@" in rest:
         raise BadInput(
-            "UnknownStorage", "storage holds an @, as if credentials were in it",
+            "UnknownStorage", "not a storage: it holds an @, as if credentials were in it",
             "write s3://bucket/prefix; credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_PROFILE, a role)",
         )  # fmt: skip
     if not _BUCKET.fullmatch(bucket) or ".." in bucket:
-        seen = f"storage is {uri!r}, and {bucket!r} is no name of a bucket"
-        raise BadInput("UnknownStorage", seen, "3 to 63 lowercase letters, digits, dots and hyphens")
+        seen = f"not a storage: {uri!r}, where {bucket!r} is no name of a bucket"
+        raise BadInput("UnknownStorage", seen, "write 3 to 63 lowercase letters, digits, dots and hyphens")
     parts = prefix.strip("/").split("/") if prefix.strip("/") else []
     if any(part in (".", "..") or part.startswith(".tmp-") or not _SEGMENT.fullmatch(part) for part in parts):
         raise BadInput(
-            "UnknownStorage", f"storage is {uri!r}, and its prefix has empty or unusual parts",
-            "use letters, digits and - _ . between single slashes",
+            "UnknownStorage", f"not a storage: {uri!r}, whose prefix has empty or unusual parts",
+            "write letters, digits and - _ . = + between single slashes",
         )  # fmt: skip
     return S3Location(bucket, "/".join(parts))
 

@@ -1,7 +1,9 @@
 """Does a store keep the promise that of several creators of one key exactly one succeeds? Some say so and do not."""
 
+import contextlib
 import threading
 import uuid
+from collections.abc import Iterable
 
 from components.errors import ArgosyError
 from components.storage.base import AlreadyExists, ObjectStore
@@ -19,10 +21,18 @@ def probe_conditional_writes(store: ObjectStore, *, folder: str) -> str:
     twice = f"{folder}/twice-{name}"
     races = [f"{folder}/race-{name}-{number}" for number in range(_NUM_RACES)]
     try:
-        return _create_twice(store, twice) or next(filter(None, (_race(store, key) for key in races)), "")
-    finally:
-        for key in (twice, *races):
-            store.delete(key)
+        fault = _create_twice(store, twice) or next(filter(None, (_race(store, key) for key in races)), "")
+    except ArgosyError:
+        with contextlib.suppress(ArgosyError):  # what kept the probe from being made is what matters
+            _remove(store, [twice, *races])
+        raise
+    _remove(store, [twice, *races])
+    return fault
+
+
+def _remove(store: ObjectStore, keys: Iterable[str]) -> None:
+    for key in keys:
+        store.delete(key)
 
 
 def _create_twice(store: ObjectStore, key: str) -> str:

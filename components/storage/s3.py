@@ -35,14 +35,17 @@ Answer = TypeVar("Answer")
 _WHERE = "check that the store is up, storage_options.endpoint (AWS_ENDPOINT_URL_S3) and the network"
 
 
-def open_s3(place: S3Location, options: StoreOptions) -> "S3Store":
+def open_s3(place: S3Location, options: StoreOptions, *, is_patient: bool = True) -> "S3Store":
     """The store at `place`, the same one each time. Raises StorageMisnamed for settings no client can be made with."""
-    return _opened(place, options, frozenset(item for item in os.environ.items() if item[0].startswith("AWS_")))
+    environment = frozenset(item for item in os.environ.items() if item[0].startswith("AWS_"))
+    return _opened(place, options, is_patient, environment)
 
 
 @functools.lru_cache(maxsize=8)  # a stage opens its store more than once, and a client takes 0.15 s to make
-def _opened(place: S3Location, options: StoreOptions, environment: frozenset[tuple[str, str]]) -> "S3Store":
-    return S3Store(place, make_client(options, uri=place.uri))
+def _opened(
+    place: S3Location, options: StoreOptions, is_patient: bool, environment: frozenset[tuple[str, str]]
+) -> "S3Store":
+    return S3Store(place, make_client(options, uri=place.uri), patience=FULL if is_patient else BRIEF)
 
 
 class S3Store:

@@ -1,5 +1,6 @@
 """What an unsuccessful answer of S3, or none at all, means for the request and for people."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -89,6 +90,9 @@ _REFUSALS: Mapping[str, _Advice] = {
     "XMinioStorageFull": _FULL,
     "507": _FULL,
 }
+_CONNECTION = re.compile(r"^\w+Connection\(.*?\): ")
+"""How urllib3 begins: an object of ours says nothing to people."""
+
 _NOT_DONE = frozenset(
     ("ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "TooManyRequests", "BadDigest", "408", "429",
      "XAmzContentSHA256Mismatch", "IncompleteBody")
@@ -119,7 +123,7 @@ def _explain_answer(response: Any, *, asked_for: str) -> Trouble:
     fault, meta = response.get("Error", {}), response.get("ResponseMetadata", {})
     code, status = str(fault.get("Code", "")), int(meta.get("HTTPStatusCode", 0))
     headers = meta.get("HTTPHeaders", {})
-    seen = f"{code} {fault.get('Message', '')}".strip() or f"HTTP status {status}"
+    seen = ": ".join(filter(None, (code, str(fault.get("Message", ""))))) or f"HTTP status {status}"
     if code in _NOT_DONE:
         slow_down = code in _SLOW_DOWN
         return Trouble(Meaning.NOT_DONE, seen, slow_down=slow_down, wait_seconds=_seconds(headers.get("retry-after")))
@@ -166,4 +170,4 @@ def _seconds(text: str | None) -> float:
 
 def _innermost(error: Exception) -> str:
     cause = getattr(error, "kwargs", {}).get("error")
-    return str(cause) if cause else str(error)
+    return _CONNECTION.sub("", str(cause)) if cause else str(error)

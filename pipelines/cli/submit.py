@@ -92,7 +92,8 @@ def _require_free(config: "TrainConfig", storage: str) -> None:
     from components.storage.base import open_store
     from pipelines.cli.local_run import all_runs
 
-    held = Ledger(open_store(storage), config.experiment, config.model_version).state().claim
+    store = open_store(storage, config.store_options, is_patient=False)
+    held = Ledger(store, config.experiment, config.model_version).state().claim
     if held is not None and not is_gone(held.owner):
         raise RunActive(held, experiment=config.experiment, model_version=config.model_version)
     # Before its launch stage a run holds no claim yet.

@@ -19,7 +19,7 @@ def test_the_two_kinds_of_storage() -> None:
 
 @pytest.mark.parametrize("uri", ["gopher://x", "relative/path", "file://relative", "", "s3:/bucket", "S3://bucket"])
 def test_an_unknown_storage_uri_says_what_is_accepted(uri: str) -> None:
-    with pytest.raises(BadInput, match=r"use file:///absolute/folder or s3://bucket/prefix"):
+    with pytest.raises(BadInput, match=r"write file:///absolute/folder or s3://bucket/prefix"):
         open_store(uri)
 
 
@@ -27,13 +27,13 @@ def test_an_unknown_storage_uri_says_what_is_accepted(uri: str) -> None:
     "uri", ["s3://", "s3://ab", "s3://Bucket", "s3://-ab", "s3://a_b", "s3://a..b", "s3://" + "x" * 64]
 )
 def test_what_cannot_be_a_bucket_is_refused(uri: str) -> None:
-    with pytest.raises(BadInput, match="is no name of a bucket; 3 to 63 lowercase letters"):
+    with pytest.raises(BadInput, match="is no name of a bucket; write 3 to 63 lowercase letters"):
         parse_location(uri)
 
 
 @pytest.mark.parametrize("prefix", ["a//b", "../x", "a/./b", "a b", ".tmp-x", "a?b", "ä", "{{x}}"])
 def test_a_prefix_is_plain(prefix: str) -> None:
-    with pytest.raises(BadInput, match="its prefix has empty or unusual parts"):
+    with pytest.raises(BadInput, match="whose prefix has empty or unusual parts"):
         parse_location(f"s3://bucket/{prefix}")
 
 

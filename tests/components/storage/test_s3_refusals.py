@@ -34,7 +34,7 @@ def refusal(code: str, status: int, **more: object) -> Fault:
         (refusal("NotImplemented", 501), StorageError, 81, "NoConditionalWrites: .*honours If-None-Match"),
         (refusal("XMinioStorageFull", 507), StorageError, 81, "StorageFull: .*free space"),
         (refusal("", 404), StorageMisnamed, 78, r"NotAnS3Store: .*correct storage_options\.endpoint"),
-        (refusal("TeapotBroken", 418), StorageError, 81, "StorageRefused: .*TeapotBroken told to"),
+        (refusal("TeapotBroken", 418), StorageError, 81, "StorageRefused: .*TeapotBroken: told to"),
     ],
 )  # fmt: skip
 def test_a_refusal_is_told_once_with_advice_and_not_repeated(
