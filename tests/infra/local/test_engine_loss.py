@@ -122,6 +122,20 @@ def test_a_supervisor_that_was_stopped_does_not_keep_a_run_from_being_resumed(en
     assert not any(is_alive(pid, None) for pid in family)
 
 
+def test_the_run_goes_on_when_who_asked_for_it_is_killed_before_the_engine_is_ready(engine):
+    run = engine(a_workflow([a_task("a")], [a_shell("a", "echo done")]))
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    code = subprocess.run(
+        [sys.executable, "-m", "infra.local", "--run-dir", str(run.run_dir.path), "--ready-fd", str(write_end)],
+        pass_fds=(write_end,), env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, timeout=30, check=False,
+    ).returncode  # fmt: skip
+    os.close(write_end)
+
+    assert code == 0
+    assert run.output("a") == "done\n"
+
+
 def test_a_second_engine_is_refused_and_names_the_first(engine):
     script = "until test -e ../../../go; do sleep 0.05; done"
     run = engine(a_workflow([a_task("a")], [a_shell("a", script)])).start()
