@@ -175,14 +175,13 @@ def local_time(moment: str) -> str:
 
 
 def _deleted(view: RunView) -> Iterator[tuple[str, str]]:
-    """Of this run: what the ledger says was retired, and what the newest plan deletes."""
-    told = set()
+    """What this run retired, whoever made it, and what its newest plan is about to."""
+    retired = {row.checkpoint for row in view.checkpoints if row.status == "retired"}
     for row in view.checkpoints:
-        if row.status == "retired" and row.run == view.run:
-            told.add(row.checkpoint)
+        if row.status == "retired" and (row.retired_by or row.run) == view.run:
             yield row.checkpoint, plain_line(row.reason)
     for decision in view.retention.decisions if view.retention else ():
-        if decision.action == "delete" and decision.checkpoint not in told:
+        if decision.action == "delete" and decision.checkpoint not in retired:
             yield decision.checkpoint, decision.reason
 
 

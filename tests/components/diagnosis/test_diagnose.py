@@ -145,7 +145,7 @@ TABLE = [
     (
         "a rendezvous port taken at start",
         failed_gang(a_failure(FailureKind.PORT_TAKEN, message="port 29500 is in use")),
-        ("PortTaken", Actor.MACHINE, "port 29500 is in use", "ports in that range"),
+        ("PortTaken", Actor.MACHINE, "port 29500 is in use", "MASTER_PORT only"),
     ),
     (
         "a command that does not exist",

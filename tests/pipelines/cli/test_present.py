@@ -263,3 +263,20 @@ def test_a_refused_input_ends_with_every_fault_not_with_their_number():
         "  - a.txt: cannot be read",
         "  - b: its name is not UTF-8",
     ]
+
+
+def test_deleted_is_what_this_run_deleted_whoever_made_it():
+    view = a_view(
+        checkpoints=(
+            a_checkpoint(30, "retired", run="tiny-older", retired_by="tiny-b2c4d", reason="mine now"),
+            a_checkpoint(20, "retired", run="tiny-older", retired_by="tiny-older", reason="long ago"),
+            a_checkpoint(10, "retired", retired_by="tiny-newer", reason="later"),
+        ),
+        retention=RetentionPlan(
+            decisions=tuple(
+                Decision(checkpoint=f"step-{step}-term-1", step=step, action="delete", reason="x") for step in (30, 20)
+            )
+        ),
+    )
+
+    assert [text for name, text in facts(view) if name == "deleted"] == ["step-30-term-1: mine now"]
