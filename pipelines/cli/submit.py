@@ -88,6 +88,7 @@ def _target(option: str | None) -> str:
 
 def _require_free(config: "TrainConfig", storage: str) -> None:
     """Refuse early what the launch stage would refuse: a second run of the same experiment and model version."""
+    from components.contracts.document import DamagedDocument
     from components.ledger.ledger import Ledger, RunActive, is_gone
     from components.storage.base import open_store
     from pipelines.cli.local_run import all_runs
@@ -98,9 +99,13 @@ def _require_free(config: "TrainConfig", storage: str) -> None:
         raise RunActive(held, experiment=config.experiment, model_version=config.model_version)
     # Before its launch stage a run holds no claim yet.
     for run in all_runs():
-        info = run.info
-        names = (info.experiment, info.model_version, info.storage)
-        if names == (config.experiment, config.model_version, storage) and run.engine_alive():
+        if not run.engine_alive():
+            continue
+        try:
+            info = run.info
+        except DamagedDocument:
+            continue  # whoever opens that run is told; if it is of this experiment, the launch stage refuses it
+        if (info.experiment, info.model_version, info.storage) == (config.experiment, config.model_version, storage):
             raise BadInput(
                 "RunActive",
                 f"run {run.name} (engine {run.engine_view().pid} on this machine) has been running "

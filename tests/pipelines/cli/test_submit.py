@@ -129,3 +129,16 @@ def test_an_experiment_whose_engine_runs_is_reported_before_it_holds_the_ledger(
     error = json.loads(done.stderr)["error"]
     assert (done.returncode, error["reason"]) == (78, "RunActive")
     assert error["seen"].startswith("run tiny-b2c4d (engine ")
+
+
+def test_a_damaged_run_keeps_nobody_from_submitting(run_yaml: Path, home: Path, a_run: Callable[..., RunDir]):
+    (run_yaml.parent / "corpus").mkdir()
+    damaged = a_run({"shard-plan": "sleep 60"}, name="tiny-damaged")
+    client.start_engine(damaged)
+    (damaged.path / "run.json").write_bytes(b"\x00torn")
+    (a_run({"shard-plan": "true"}, name="tiny-damaged-2").path / "run.json").write_bytes(b"")
+
+    done = argosy("submit", "-c", str(run_yaml))
+
+    assert "CorpusRefused: corpus corpus cannot be packed" in done.stdout
+    assert (done.returncode, done.stderr) == (78, "")
