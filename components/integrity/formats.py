@@ -56,8 +56,8 @@ class Formats:
         return DcpFileInspector(path, self._window(path), pieces) if pieces is not None else None
 
     def is_table(self, path: str) -> bool:
-        """Whether the file was looked into when this was made."""
-        return self._tables.get(posixpath.dirname(path)) is not None and posixpath.basename(path) == METADATA_NAME
+        """Whether the file was read, or refused with a reason, when this was made."""
+        return posixpath.basename(path) == METADATA_NAME
 
     def types(self) -> dict[str, TensorType]:
         """Every tensor of the checkpoint by a key that stays the same from step to step."""

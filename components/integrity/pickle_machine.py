@@ -83,6 +83,8 @@ class Machine:
 
     def line(self) -> str:
         end = self._data.find(b"\n", self._at, self._at + _MAX_LINE_BYTES)
+        if end < 0 and len(self._data) - self._at <= _MAX_LINE_BYTES:
+            raise self._bad("ends inside a name or number")
         if end < 0:
             raise self._bad(f"contains a line that does not end within {_MAX_LINE_BYTES} bytes")
         text = self._data[self._at : end].decode("utf-8")
