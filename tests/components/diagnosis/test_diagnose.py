@@ -4,7 +4,7 @@ import pytest
 
 from components.contracts.checks import CheckStatus
 from components.contracts.clock import parse_utc
-from components.contracts.gang import FailureKind, GenerationView
+from components.contracts.gang import CheckpointView, FailureKind, GenerationView
 from components.contracts.lifecycle import RunState
 from components.contracts.run_view import ClaimView
 from components.diagnosis.diagnose import Actor, diagnose
@@ -374,6 +374,14 @@ TABLE = [
         "training after restarts",
         launching(a_gang(restarts_used=2)),
         ("Training", Actor.NOBODY, "are at step 40 of 60, after 2 restarts", "wait"),
+    ),
+    (
+        "training that saves nothing",
+        launching(a_gang(checkpoints=(
+            CheckpointView(checkpoint="step-20-term-1", step=20, state="verified", at=at(40)),
+            CheckpointView(checkpoint="step-40-term-1", step=40, state="abandoned", reason="no space", at=at(50)),
+        )), checkpoints=(a_checkpoint(20),)),
+        ("NotSaving", Actor.MACHINE, "step-40-term-1 was not saved: no space", "the steps since step-20-term-1"),
     ),
     (
         "a hang in the making",

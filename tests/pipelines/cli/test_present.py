@@ -4,6 +4,7 @@ import pytest
 
 from components.contracts.checks import CheckStatus
 from components.contracts.clock import parse_utc
+from components.contracts.gang import CheckpointView
 from components.contracts.lifecycle import RunState
 from components.contracts.retention import Decision, RetentionPlan
 from components.diagnosis.diagnose import diagnose
@@ -280,3 +281,11 @@ def test_deleted_is_what_this_run_deleted_whoever_made_it():
     )
 
     assert [text for name, text in facts(view) if name == "deleted"] == ["step-30-term-1: mine now"]
+
+
+def test_a_checkpoint_that_was_not_saved_is_told_once():
+    lost = CheckpointView(checkpoint="step-40-term-1", step=40, state="abandoned", reason="no \x1b[2Jspace", at=at(50))
+    before, after = training(), training(checkpoints=(lost,))
+
+    assert changes(before, after) == ["checkpoint step-40-term-1 not saved: no space"]
+    assert changes(after, after) == []
