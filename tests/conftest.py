@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.fakes.s3_fixtures import any_store, proxied_store, s3_proxy, s3_server, s3_store
+from tests.fakes.s3_fixtures import any_store, proxied_store, s3_proxy, s3_server, s3_server_of_session, s3_store
 
-__all__ = ["any_store", "proxied_store", "s3_proxy", "s3_server", "s3_store"]
+__all__ = ["any_store", "proxied_store", "s3_proxy", "s3_server", "s3_server_of_session", "s3_store"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -46,6 +46,7 @@ from components.agent.messages import (
     Published,
     PublishFailed,
     RankExited,
+    Shortfall,
     Start,
     Started,
     Stop,
@@ -164,6 +165,9 @@ class Coordinator:
                 return self._judge_checks(now) if len(self.checked) == self.spec.num_nodes else []
             case Fetched() if self.phase is Phase.FETCHING:
                 return self._on_fetched(node_rank, message, now)
+            case Fetched(failure=Shortfall() as failure) if self.phase is Phase.STARTING:
+                self._pending = self._pending or Verdict.of_shortfall(failure, node_rank=node_rank)
+                return self._end(now)
             case GuardLost(message=text):
                 return self._lose_node(FailureKind.GUARD_LOST, node_rank, f"node {node_rank}: {text}", now)
             case Terminated():

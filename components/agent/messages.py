@@ -45,7 +45,7 @@ class Shortfall(Document):
 
 
 class Fetched(Document):
-    """The data set is on this node, or why it is not."""
+    """The data set is on this node, or why it, or the checkpoint to resume from, is not."""
 
     kind: Literal["fetched"] = "fetched"
     failure: Shortfall | None = None

@@ -1,5 +1,6 @@
 """One attempt as one node sees it: output, progress and staged steps of its ranks."""
 
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,6 +25,10 @@ class NodeAttempt:
         ranks = node_ranks(spec, context.node_rank)
         marks = ready_marks(writers=spec.checkpoint.writers, ranks=ranks) if spec.checkpoint else []
         self.staging = Staging(self.paths.checkpoints, marks)
+        self.is_launched = False
+        """Whether the guard was told to start its ranks."""
+        self.called_off = threading.Event()
+        """Set when they must not be started any more."""
         self.unpublished: list[tuple[int, Path]] = []
         self.reports_steps = False
         self.cpu_seconds = 0.0

@@ -9,14 +9,21 @@ from components.storage.base import ObjectStore
 from components.storage.local import LocalStore
 from components.storage.s3 import S3Store
 from tests.fakes.s3_proxy import S3Proxy, running_proxy
-from tests.fakes.s3_server import S3Server, running_server
+from tests.fakes.s3_server import S3Server
 
 
 @pytest.fixture(scope="session")
-def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """A real server."""
-    with running_server(tmp_path_factory.mktemp("s3")) as server:
-        yield server
+def s3_server_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def s3_server(s3_server_of_session: S3Server) -> S3Server:
+    """A real server, running."""
+    s3_server_of_session.revive()
+    return s3_server_of_session
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -40,11 +39,50 @@ ENVIRONMENT = {
 
 
 class S3Server:
-    """A running server. `endpoint` may be replaced by that of a proxy in front of it."""
+    """A server that keeps its objects below `folder`. Some tests end every process they can see: `revive` it then."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.client = self.client_of(f"http://127.0.0.1:{port}")
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._program = folder, built_server()
+        (folder / "objects").mkdir(parents=True)
+        self.port, self._process = self._start()
+        self.client = self.client_of(self.endpoint)
+
+    def revive(self) -> None:
+        """Make sure that it runs, on the same port, with the same objects."""
+        if self._process.poll() is not None:
+            self._process = self._run(self.port)
+            assert _answers(self.port, self._process), self._said()
+
+    def close(self) -> None:
+        self.client.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _start(self) -> "tuple[int, subprocess.Popen[bytes]]":
+        for _ in range(5):  # another process may take the port first
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = probe.getsockname()[1]
+            process = self._run(port)
+            if _answers(port, process):
+                return port, process
+            process.kill()
+            process.wait()
+        raise AssertionError(self._said())
+
+    def _run(self, port: int) -> "subprocess.Popen[bytes]":
+        env = {
+            "PATH": os.environ.get("PATH", os.defpath), "ROOT_ACCESS_KEY": CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            "ROOT_SECRET_KEY": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        }  # fmt: skip
+        with (self._folder / "server.log").open("ab") as log:
+            return spawn(
+                [str(self._program), "--port", f"127.0.0.1:{port}", "--quiet", "posix", str(self._folder / "objects")],
+                env=env, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def _said(self) -> str:
+        return f"versitygw does not start: {(self._folder / 'server.log').read_text()[-2000:]}"
 
     @property
     def endpoint(self) -> str:
@@ -69,38 +107,6 @@ class S3Server:
     def new_store(self, *, prefix: str = "", client: Any = None, patience: Patience = QUICK) -> S3Store:
         """A store on a bucket of its own."""
         return S3Store(S3Location(self.new_bucket(), prefix), client or self.client, patience=patience)
-
-
-@contextlib.contextmanager
-def running_server(folder: Path) -> Iterator[S3Server]:
-    """A server that keeps its objects below `folder`, until the end of the block."""
-    program = built_server()
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "objects").mkdir()
-    env = {
-        "PATH": os.environ.get("PATH", os.defpath), "ROOT_ACCESS_KEY": CREDENTIALS["AWS_ACCESS_KEY_ID"],
-        "ROOT_SECRET_KEY": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-    }  # fmt: skip
-    for _ in range(5):  # another process may take the port first
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        with (folder / "server.log").open("ab") as log:
-            process = spawn(
-                [str(program), "--port", f"127.0.0.1:{port}", "--quiet", "posix", str(folder / "objects")],
-                env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
-        try:
-            if not _answers(port, process):
-                continue
-            server = S3Server(port)
-            yield server
-            server.client.close()
-            return
-        finally:
-            process.kill()
-            process.wait()
-    raise AssertionError(f"versitygw does not start: {(folder / 'server.log').read_text()[-2000:]}")
 
 
 def built_server() -> Path:

@@ -43,6 +43,7 @@ from components.agent.messages import (
     Published,
     PublishFailed,
     RankExited,
+    Shortfall,
     Start,
     Started,
     StartedRank,
@@ -235,6 +236,22 @@ def test_a_blocking_check_stops_the_gang_before_any_rank_starts(
     assert drive.state.reason == "ChecksFailed"
     assert "node 1: check memory is" in drive.state.message
     assert "buy more" in drive.state.message
+
+
+def test_a_checkpoint_that_cannot_be_brought_to_a_node_ends_the_gang_for_that_reason() -> None:
+    drive = Drive()
+    drive.join()
+    (prepare,) = drive.check()
+    drive.prepared(prepare, source="step-10-term-1", step=10)
+    drive.hear(0, Started(attempt=0, ranks=(StartedRank(rank=0, pid=100),)))
+    shortfall = Shortfall(exit_code=75, reason="StorageNotAnswering", message="cannot read s3://b/x")
+    actions = drive.hear(1, Fetched(failure=shortfall))
+
+    assert told(actions) == [Kill]
+    assert drive.phase is Phase.ENDING
+    actions = drive.settle()
+    assert verdict(actions) == (75, "StorageNotAnswering")
+    assert drive.state.message == "node 1: cannot read s3://b/x"
 
 
 def test_the_start_deadline_names_who_is_missing() -> None:
