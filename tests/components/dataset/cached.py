@@ -57,7 +57,7 @@ def contents(num_shards: int, num_bytes: int = 4 * SEQUENCE_BYTES) -> list[bytes
 
 
 class SlowStore(LocalStore):
-    """A folder that answers after `pause` seconds, gives bytes in pieces with pauses, and notes what is opened."""
+    """A folder that hands out shards after `pause` seconds, then in pieces with pauses, and notes which."""
 
     def __init__(self, root: Path, *, pause: float = 0.0, seen: Path | None = None) -> None:
         super().__init__(root)
@@ -65,14 +65,15 @@ class SlowStore(LocalStore):
         self.opened: list[str] = []
 
     def open(self, key: str) -> BinaryIO:
-        if "/plans/" in key:
-            self.opened.append(key)
-            if self.seen is not None:
-                with self.seen.open("a") as file:
-                    file.write(key + "\n")
+        if "/plans/" not in key:
+            return super().open(key)
+        self.opened.append(key)
+        if self.seen is not None:
+            with self.seen.open("a") as file:
+                file.write(key + "\n")
         time.sleep(self.pause)
-        with super().open(key) as file:
-            return _InPieces(file.read(), self.pause)
+        with super().open(key) as shard:
+            return _InPieces(shard.read(), self.pause)
 
 
 class _InPieces(io.BytesIO):
