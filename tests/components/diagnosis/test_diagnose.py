@@ -376,6 +376,12 @@ TABLE = [
         ("Training", Actor.NOBODY, "are at step 40 of 60, after 2 restarts", "wait"),
     ),
     (
+        "an engine that could not record what happens",
+        a_view(engine=an_engine(a_node("launch", "Running"), phase="Error", exit_code=81, message="RunNotRecorded: "
+               "cannot write events.jsonl: No space left on device; free space there, then resume the run")),
+        ("RunNotRecorded", Actor.MACHINE, "No space left on device", "free space there, then resume the run"),
+    ),
+    (
         "training that saves nothing",
         launching(a_gang(checkpoints=(
             CheckpointView(checkpoint="step-20-term-1", step=20, state="verified", at=at(40)),
