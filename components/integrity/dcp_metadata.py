@@ -70,7 +70,7 @@ class DcpTable:
 
 def read_dcp_metadata(data: bytes, *, path: str) -> DcpTable:
     """The table in `data`, with everything that contradicts itself. Raises BadPickle and TooLarge."""
-    root = _state_of(read_pickle(data, call=make, admit=_admit), "Metadata", "MCoreMetadata")
+    root = _state_of(read_pickle(data, call=_call, admit=_admit), "Metadata", "MCoreMetadata")
     if root is None:
         raise BadPickle("is not the metadata of a distributed checkpoint", 0)
     table = DcpTable()
@@ -86,6 +86,12 @@ def _admit(symbol: Symbol) -> None:
     if symbol.module == "torch" and (symbol.name in _OF_TORCH or of_torch_dtype(symbol.name) is not None):
         return
     raise RunsCode(f"names {shown(str(symbol))}, which no distributed checkpoint needs", 0)
+
+
+def _call(func: Symbol, args: tuple[Any, ...]) -> Any:
+    if func.module == "torch" and func.name == "Size" and len(args) == 1 and isinstance(args[0], tuple):
+        return args[0]
+    return make(func, args)
 
 
 def _state_of(value: Any, *names: str) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ _MAX_LINE_BYTES = 1024
 _MAX_NUMBER_BYTES = 1024
 _KEPT_BYTES = 64
 """Longer byte strings are replaced by nothing: no format here needs them."""
-_BUDGET_BYTES = 48 << 20
+_BUDGET_BYTES = 64 << 20
 """Memory that the values of one pickle may take, by estimate."""
 _STOP = ord(".")
 
@@ -81,13 +81,13 @@ class Machine:
     def number(self, width: int, *, signed: bool = False) -> int:
         return int.from_bytes(self.take(width), "little", signed=signed)
 
-    def line(self) -> str:
+    def line(self, encoding: str = "utf-8") -> str:
         end = self._data.find(b"\n", self._at, self._at + _MAX_LINE_BYTES)
         if end < 0 and len(self._data) - self._at <= _MAX_LINE_BYTES:
             raise self._bad("ends inside a name or number")
         if end < 0:
             raise self._bad(f"contains a line that does not end within {_MAX_LINE_BYTES} bytes")
-        text = self._data[self._at : end].decode("utf-8")
+        text = self._data[self._at : end].decode(encoding)
         self._at = end + 1
         return text
 
@@ -125,7 +125,8 @@ class Machine:
 
     def text(self, width: int) -> None:
         raw = self.take(self.number(width))
-        self.push(raw.decode("utf-8", "surrogatepass"), 60 + 2 * len(raw))
+        # One wide letter widens them all, to four bytes each.
+        self.push(raw.decode("utf-8", "surrogatepass"), 60 + len(raw) * (1 if raw.isascii() else 4))
 
     def raw(self, width: int) -> None:
         raw = self.take(self.number(width))
@@ -192,7 +193,7 @@ class Machine:
         return [self.stack.pop(), value]
 
     def memoize(self, index: int) -> None:
-        self._spend(100)
+        self._spend(80)
         self.memo[index] = self.stack[-1]
 
     def recall(self, index: int) -> None:
@@ -216,7 +217,8 @@ class Machine:
 
     def reduce(self) -> None:
         func, args = self.pop_two()
-        self.push(self._made(func, args), 120)
+        made = self._made(func, args)
+        self.push(made, 88 if isinstance(made, Made) else 8)
 
     def new_extended(self) -> None:
         keywords = self.stack.pop()
@@ -229,8 +231,10 @@ class Machine:
         state = self.stack.pop()
         target = self.stack[-1]
         if isinstance(target, Made):
-            target.state = state if target.state is None else (target.state, state)
-            self._spend(64)
+            if target.state is not None:
+                state = (target.state, state)
+                self._spend(72)
+            target.state = state
 
     def old_object(self) -> None:
         items = self.pop_mark()

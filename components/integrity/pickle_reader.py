@@ -46,7 +46,7 @@ _OPERATIONS: dict[int, Operation] = {
     ord("F"): Machine.line_float,
     ord("G"): Machine.binary_float,
     ord("S"): lambda m: m.push(m.line().strip("'\""), 200),
-    ord("V"): lambda m: m.push(m.line(), 200),
+    ord("V"): lambda m: m.push(m.line("raw-unicode-escape"), 200),
     ord("X"): lambda m: m.text(4),
     0x8C: lambda m: m.text(1),
     0x8D: lambda m: m.text(8),
