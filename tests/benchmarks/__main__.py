@@ -2,11 +2,12 @@
 
 import sys
 
-from tests.benchmarks import checkpoints, command_line, data, whole_run
+from tests.benchmarks import checkpoints, command_line, data, data_reading, whole_run
 
 SUITES = {
     "command-line": command_line.figures,
     "data": data.figures,
+    "data-reading": data_reading.figures,
     "checkpoints": checkpoints.figures,
     "run": whole_run.figures,
 }
