@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 READERS := .venv-readers/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install train check test golden bench lock clean
+.PHONY: help install train check test soak golden bench lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ check: $(INSTALLED)  ## format, lint, types, layers
 
 test: $(INSTALLED) $(READERS)  ## every test that needs no cluster
 	$(BIN)/python -m pytest -m "not cluster" -n 2 --dist worksteal
+
+soak: $(INSTALLED)  ## runs killed at random moments: RUNS=50, SEED= the first of them
+	$(BIN)/python -m tests.e2e.chaos --runs $(or $(RUNS),50) $(if $(SEED),--seed $(SEED))
 
 golden: $(INSTALLED)  ## recompile every recipe into tests/golden
 	$(BIN)/python -m pytest tests/test_golden.py --regenerate
