@@ -69,9 +69,8 @@ def write_trainer(folder: Path) -> None:
     (folder / "trainer_state.json").write_text(json.dumps(trainer))
 
 
-def write_distributed(folder: Path, name: str) -> Path:
-    mp.spawn(_rank, args=(str(folder), name), nprocs=2)
-    return folder / name
+def write_torchtitan(folder: Path) -> None:
+    mp.spawn(_rank, args=(str(folder), "step-300"), nprocs=2)
 
 
 def _rank(rank: int, folder: str, name: str) -> None:
@@ -85,7 +84,7 @@ def _rank(rank: int, folder: str, name: str) -> None:
 
 
 def write_megatron(folder: Path) -> None:
-    path = write_distributed(folder, "iter_0000300")
+    path = shutil.copytree(folder.parent / "torchtitan" / "step-300", folder / "iter_0000300")
     torch.save(
         {"iteration": 300, "args": Namespace(lr=0.1), "rng": torch.zeros(4, dtype=torch.uint8)}, path / "common.pt"
     )
@@ -96,8 +95,8 @@ def write_megatron(folder: Path) -> None:
 
 def main(root: Path) -> None:
     writers = {
-        "torch": write_torch, "lightning": write_lightning, "hf-trainer": write_trainer, "megatron": write_megatron,
-        "torchtitan": lambda folder: write_distributed(folder, "step-300"),
+        "torch": write_torch, "lightning": write_lightning, "hf-trainer": write_trainer,
+        "torchtitan": write_torchtitan, "megatron": write_megatron,
     }  # fmt: skip
     for name, write in writers.items():
         shutil.rmtree(root / name, ignore_errors=True)

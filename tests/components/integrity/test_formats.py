@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from components.integrity.compare import Previous, compare_types
 from components.integrity.inspector import TensorType
-from components.integrity.pickle_values import BadPickle
 from tests.components.integrity.looking import SOUND, look, told
 from tests.damage.torch_like import archive, tensor
 
@@ -130,10 +129,13 @@ def test_nan_beside_a_tensor_in_its_storage_is_nobody_s(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "m.pt").write_bytes(archive({"w": tensor("0", [2], offset=1, count=4)}, {"0": values}))
     (tmp_path / "b").mkdir()
-    (tmp_path / "b" / "m.pt").write_bytes(archive({"w": tensor("0", [2], offset=2, count=4)}, {"0": values}))
+    poisoned = archive({"w": tensor("0", [2], offset=2, count=4)}, {"0": values})
+    (tmp_path / "b" / "m.pt").write_bytes(poisoned)
 
     assert told(tmp_path / "a") == []
-    assert told(tmp_path / "b") == ["m.pt, tensor w, byte 294: is not finite (expected finite values, found NaN)"]
+    assert told(tmp_path / "b") == [
+        f"m.pt, tensor w, byte {poisoned.index(values) + 12}: is not finite (expected finite values, found NaN)"
+    ]
 
 
 def test_files_are_looked_at_side_by_side_with_one_answer(tmp_path: Path) -> None:
@@ -150,22 +152,15 @@ def test_files_are_looked_at_side_by_side_with_one_answer(tmp_path: Path) -> Non
     assert [fault.file for fault in one.faults] == [f"rank-{number:02}.pt" for number in range(0, 40, 7)]
 
 
-TYPES = {
-    "m:w": TensorType("w", "F32", (2, 2)),
-    "m:n": TensorType("n", "I64", (3,)),
-    "m:old": TensorType("old", "F32", ()),
-}
+def types(**shapes: tuple[int, ...]) -> dict[str, TensorType]:
+    return {f"m:{name}": TensorType(name, "I64" if name == "n" else "F32", shape) for name, shape in shapes.items()}
 
 
 @pytest.mark.parametrize("is_same_run", [True, False])
 def test_a_weight_that_changes_its_type_within_a_run_is_a_fault(is_same_run: bool) -> None:
-    now = {
-        "m:w": TensorType("w", "F32", (2, 3)),
-        "m:n": TensorType("n", "I64", (4,)),
-        "m:new": TensorType("new", "F32", ()),
-    }
+    before, now = types(w=(2, 2), n=(3,), old=()), types(w=(2, 3), n=(4,), new=())
 
-    faults, notes = compare_types(now, TYPES, previous=Previous("step-1-term-1", "f", "", is_same_run))
+    faults, notes = compare_types(now, before, previous=Previous("step-1-term-1", "f", "", is_same_run))
 
     changed = "n I64[3] -> I64[4]" + ("" if is_same_run else ", w F32[2,2] -> F32[2,3]")
     assert notes == [
@@ -196,4 +191,3 @@ def test_looking_inside_loads_no_torch() -> None:
     result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert "torch" not in result.stdout
-    assert BadPickle
