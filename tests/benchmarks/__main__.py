@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.benchmarks import checkpoints, command_line, data, data_reading, whole_run
+from tests.benchmarks import checkpoints, command_line, data, data_reading, failures, whole_run
 
 SUITES = {
     "command-line": command_line.figures,
@@ -10,6 +10,7 @@ SUITES = {
     "data-reading": data_reading.figures,
     "checkpoints": checkpoints.figures,
     "run": whole_run.figures,
+    "failures": failures.figures,
 }
 
 
