@@ -33,6 +33,7 @@ from components.ledger.ledger import Ledger, RunActive, begin, claim, commit, ma
 from components.ledger.owner import is_gone, this_process
 from components.ledger.publish import write_manifest
 from components.storage.base import ObjectStore
+from components.storage.location import StoreOptions
 
 UNKNOWN_DATA = "unknown"
 """The data version when nobody says it: resuming then takes `on_new_data: continue`."""
@@ -61,16 +62,18 @@ class Adopted:
 def adopt(
     store: ObjectStore, where: str, *, experiment: str, model_version: str, data_version: str | None = None,
     step: int | None = None, workers: int | None = None, lineage: Lineage | None = None,
-    on_progress: Callable[[str], None] = lambda text: None,
+    options: StoreOptions | None = None, on_progress: Callable[[str], None] = lambda text: None,
 ) -> Adopted:  # fmt: skip
     """Copy the checkpoint at `where` (a path, `file:///...` or `s3://...`) into `store` and verify it there.
 
-    `step` is read from names and files when it is None. `on_progress` hears a sentence before each long step. Raises
-    BadInput (unknown format, unusable files, no step), RunActive while a run of this experiment and model version is
-    running, VerificationFailed when it is damaged. The files at `where` are only read.
+    `step` is read from names and files when it is None; `options` say how the bucket at `where` is reached, where the
+    environment does not; `on_progress` hears a sentence before each long step. The files at `where` are only read.
+
+    Raises BadInput (unknown format, unusable files, no step), RunActive while a run of this experiment and model
+    version is running, VerificationFailed when it is damaged.
     """
     _check_names(experiment, model_version, data_version, step)
-    place = find_place(where)
+    place = find_place(where, options)
     if place.uri.startswith(f"{store.uri.rstrip('/')}/checkpoints/"):
         raise BadInput("AlreadyThere", f"{place.uri} lies in this storage already", "`checkpoints list` shows it")
     layout = recognise(place)

@@ -10,6 +10,7 @@ from components.integrity.one_pass import Wanted
 from components.integrity.safe_path import MANIFEST_NAME, RECEIPTS_NAME, fault_of_path
 from components.integrity.torch_pickle import shown
 from components.storage.base import ObjectStore, open_store
+from components.storage.location import StoreOptions
 
 _MAX_FILES = 1_000_000
 
@@ -41,14 +42,14 @@ class Place:
             return stream.read(most)
 
 
-def find_place(where: str) -> Place:
+def find_place(where: str, options: StoreOptions | None = None) -> Place:
     """What lies at `where`: a path, `file:///...` or `s3://bucket/...`. Raises UnusablePlace with every fault listed.
 
     A link to a file counts as the file (a model hub's cache is made of them); a link to a folder does not, for it may
-    lead round in a circle.
+    lead round in a circle. `options` say how a bucket is reached where the environment does not.
     """
     if "://" in where and not where.startswith("file://"):
-        return _remote(where.rstrip("/"))
+        return _remote(where.rstrip("/"), options)
     given = Path(where.removeprefix("file://")).expanduser()
     try:
         path = given.resolve(strict=True)
@@ -66,11 +67,11 @@ def find_place(where: str) -> Place:
     return _place(uri, store, path.name, path.name, files, problems)
 
 
-def _remote(uri: str) -> Place:
+def _remote(uri: str, options: StoreOptions | None) -> Place:
     parent, _, name = uri.rpartition("/")
     if not name or parent.endswith("/"):
         raise UnusablePlace("UnusablePlace", f"{uri} is a whole store", "name the checkpoint's folder in it")
-    store = open_store(parent)
+    store = open_store(parent, options)
     try:
         files = tuple(Wanted(item.key[len(name) + 1 :], item.size_bytes) for item in store.list(name))
     except ValueError as error:
