@@ -34,7 +34,7 @@ from components.agent.messages import (
     Terminated,
     ToNode,
 )
-from components.agent.node_attempt import NodeAttempt
+from components.agent.node_attempt import NodeAttempt, how_it_ended
 from components.agent.node_checks import check_node, device_question, visible_gpus
 from components.agent.node_data import NodeData
 from components.agent.node_resume import NodeResume
@@ -238,7 +238,7 @@ class Node:
             at=message["at"], last_lines=attempt.last_lines(message["rank"]),
         )  # fmt: skip
         level = self._context.log.info if exited.exit_code == 0 or exited.ended_by_us else self._context.log.error
-        level(_how_it_ended(exited), rank=exited.rank, attempt=exited.attempt)
+        level(how_it_ended(exited), rank=exited.rank, attempt=exited.attempt)
         self._emit(exited)
 
     def _on_guard_lost(self, why: str) -> None:
@@ -290,12 +290,3 @@ class Node:
                     ))  # fmt: skip
         finally:
             self._publishing = None
-
-
-def _how_it_ended(exited: RankExited) -> str:
-    told = " after it was told to" if exited.ended_by_us else ""
-    if exited.error is not None:
-        return exited.error
-    if exited.signal is not None:
-        return f"rank {exited.rank} was ended by {exited.signal}{told}"
-    return f"rank {exited.rank} exited with code {exited.exit_code}{told}"

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from components.agent.messages import Progressed, Start
+from components.agent.messages import Progressed, RankExited, Start
 from components.agent.output import RankOutput
 from components.agent.progress import ProgressTail
 from components.agent.ranks import AttemptPaths, node_processes, node_ranks
@@ -75,6 +75,16 @@ class NodeAttempt:
             attempt=self.number, reports_steps=self.reports_steps, steps=steps, views=tuple(views), metrics=metrics,
             total_steps=total_steps, activity=activity,
         )  # fmt: skip
+
+
+def how_it_ended(exited: RankExited) -> str:
+    """One sentence."""
+    told = " after it was told to" if exited.ended_by_us else ""
+    if exited.error is not None:
+        return exited.error
+    if exited.signal is not None:
+        return f"rank {exited.rank} was ended by {exited.signal}{told}"
+    return f"rank {exited.rank} exited with code {exited.exit_code}{told}"
 
 
 def _progress_tails(
