@@ -41,7 +41,8 @@ check: $(INSTALLED)  ## format, lint, types, layers
 test: $(INSTALLED) $(READERS)  ## every test that needs no cluster
 	$(BIN)/python -m pytest -m "not cluster" -n 2 --dist worksteal
 
-soak: $(INSTALLED)  ## runs killed at random moments: RUNS=50, SEED= the first of them
+soak: $(INSTALLED)  ## the proofs at length: schedules, kills of writers, RUNS=50 whole runs killed at random; SEED=
+	$(BIN)/python -m tests.soak $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.e2e.chaos --runs $(or $(RUNS),50) $(if $(SEED),--seed $(SEED))
 
 golden: $(INSTALLED)  ## recompile every recipe into tests/golden
