@@ -293,6 +293,33 @@ def test_all_ranks_ending_with_0_is_success() -> None:
     assert drive.state.attempts[0].outcome == "succeeded"
 
 
+def test_a_gang_whose_ranks_all_succeeded_is_never_called_restarting() -> None:
+    drive = Drive()
+    drive.run()
+    states = []
+    for rank in (0, 1):
+        drive.exit(rank, 0)
+        states.append(drive.state.state)
+    for message in (Down(attempt=0), Drained(attempt=0)):
+        for rank in (0, 1):
+            drive.hear(rank, message)
+            states.append(drive.state.state)
+    assert states == ["Running"] * 5 + ["Succeeded"]
+
+
+def test_a_gang_is_called_restarting_from_the_failure_until_its_ranks_run_again() -> None:
+    drive = Drive()
+    drive.run()
+    drive.exit(1, 3)
+    assert (drive.phase, drive.state.state) == (Phase.ENDING, "Restarting")
+    (prepare,) = drive.settle()
+    assert drive.state.state == "Restarting"
+    drive.prepared(prepare)
+    assert (drive.phase, drive.state.state) == (Phase.STARTING, "Restarting")
+    drive.started()
+    assert drive.state.state == "Running"
+
+
 def test_a_rank_that_is_done_waits_for_the_others() -> None:
     drive = Drive()
     drive.run()
