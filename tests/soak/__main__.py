@@ -1,6 +1,6 @@
 """`make soak`: the proofs of the checkpoint protocol at length. Prints seeds and counts; exit 1 at the first violation.
 
-python -m tests.soak [--seed N] [--schedules N] [--kills N] [--skip-s3]
+python -m tests.soak [--seed N] [--schedules N] [--kills N] [--skip-s3] [--skip-models]
 """
 
 import argparse
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from components.storage.local import LocalStore
-from tests.components.ledger.schedules import run_schedules
+from tests.components.ledger.schedules import run_part
 from tests.components.retain.killing import Mortals, run_rounds
 from tests.fakes.s3_server import S3Server
 from tests.model.bounds import LARGE, SMALL
@@ -29,11 +29,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--schedules", type=int, default=1_000_000)
     parser.add_argument("--kills", type=int, default=200, help="on disk, and as many on S3")
     parser.add_argument("--skip-s3", action="store_true")
+    parser.add_argument("--skip-models", action="store_true")
     arguments = parser.parse_args(argv)
     print(f"seed {arguments.seed}", flush=True)
     began = time.monotonic()
     try:
-        _search_models()
+        if not arguments.skip_models:
+            _search_models()
         _run_schedules(arguments.seed, arguments.schedules)
         _kill(arguments.seed, arguments.kills, with_s3=not arguments.skip_s3)
     except AssertionError as error:
@@ -50,18 +52,13 @@ def _search_models() -> None:
         print(f"model: {result.num_states} states, all of them: {name}", flush=True)
 
 
-def _part(part: tuple[int, int]) -> int:
-    first_seed, size = part
-    return run_schedules(range(first_seed, first_seed + size))
-
-
 def _run_schedules(seed: int, num_schedules: int) -> None:
     parts = [
         (seed + first, min(SCHEDULES_EACH, num_schedules - first)) for first in range(0, num_schedules, SCHEDULES_EACH)
     ]
     done = 0
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        for size in pool.imap_unordered(_part, parts):
+        for size in pool.imap_unordered(run_part, parts):
             done += size
             if done % 50_000 == 0 or done == num_schedules:
                 print(f"schedules: {done} of {num_schedules}, seeds {seed} to {seed + num_schedules - 1}", flush=True)

@@ -22,6 +22,12 @@ def run_schedules(seeds: Iterable[int], *, keep_last: int = 2) -> int:
     return count
 
 
+def run_part(part: tuple[int, int]) -> int:
+    """(first seed, how many), for a pool of processes."""
+    first_seed, size = part
+    return run_schedules(range(first_seed, first_seed + size))
+
+
 @contextmanager
 def _quickly() -> Iterator[None]:
     """Many small worlds in a row: records parsed once, no search for cycles in the middle of one."""
