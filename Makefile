@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READERS := .venv-readers/.installed
+S3_SERVER := build/versitygw/.built
 
 .DEFAULT_GOAL := help
-.PHONY: help install train check test golden bench lock clean
+.PHONY: help install train check test soak golden bench lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -29,6 +30,11 @@ $(READERS): tests/readers.lock $(INSTALLED)
 	$(BIN)/uv pip sync --quiet --python .venv-readers/bin/python --require-hashes --compile-bytecode tests/readers.lock
 	touch $@
 
+# The S3 tests talk to a real server. It is built with Go, modules checked against go.sum: about a minute, once.
+$(S3_SERVER): tests/fakes/versitygw/go.mod tests/fakes/versitygw/go.sum $(INSTALLED)
+	$(BIN)/python -m tests.fakes.s3_server
+	touch $@
+
 train: $(INSTALLED)  ## the default recipe on this machine, from shard to retain: about a minute
 	$(BIN)/python pipelines/train.py submit --target local $(if $(CORPUS),--set shard.corpus=$(CORPUS))
 
@@ -38,13 +44,17 @@ check: $(INSTALLED)  ## format, lint, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: $(INSTALLED) $(READERS)  ## every test that needs no cluster
+test: $(INSTALLED) $(READERS) $(S3_SERVER)  ## every test that needs no cluster
 	$(BIN)/python -m pytest -m "not cluster" -n 2 --dist worksteal
+
+soak: $(INSTALLED)  ## the proofs at length: schedules, kills of writers, RUNS=50 whole runs killed at random; SEED=
+	$(BIN)/python -m tests.soak $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.e2e.chaos --runs $(or $(RUNS),50) $(if $(SEED),--seed $(SEED))
 
 golden: $(INSTALLED)  ## recompile every recipe into tests/golden
 	$(BIN)/python -m pytest tests/test_golden.py --regenerate
 
-bench: $(INSTALLED) $(READERS)  ## the speed and size figures of the README, as ratios in one run
+bench: $(INSTALLED) $(READERS) $(S3_SERVER)  ## the speed and size figures of the README, as ratios in one run
 	$(BIN)/python -m tests.benchmarks
 
 lock: $(INSTALLED)  ## resolve the dependencies anew: names, versions and hashes, no hosts
@@ -53,5 +63,5 @@ lock: $(INSTALLED)  ## resolve the dependencies anew: names, versions and hashes
 	echo 'mosaicml-streaming>=0.13' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c $(VENV)/shared.txt -o tests/readers.lock -
 	echo 'uv>=0.9' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -o bootstrap.lock -
 
-clean:  ## remove .venv, .venv-readers and caches, never runs or storage
-	rm -rf $(VENV) .venv-readers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean:  ## remove .venv, .venv-readers, build and caches, never runs or storage
+	rm -rf $(VENV) .venv-readers build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

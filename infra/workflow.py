@@ -98,12 +98,21 @@ class RetryView(View):
     backoff: BackoffView | None = None
 
 
+class VariableView(View):
+    """An environment variable. What is secret is never written here: on one machine it is inherited."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    value: str = ""
+
+
 class ContainerView(View):
     """One process."""
 
     image: str
     command: Annotated[tuple[str, ...], Field(min_length=1)]
     args: tuple[str, ...] = ()
+    env: tuple[VariableView, ...] = ()
+    """Over what the place itself sets."""
 
 
 class SequenceView(View):

@@ -21,6 +21,7 @@ from components.contracts.canonical import canonical_json
 from components.contracts.names import ExperimentName, Identifier
 from components.contracts.units import format_duration
 from components.errors import BadInput
+from components.storage.location import S3Location, StoreOptions, parse_location
 from pipelines.sections import (
     CheckpointSection,
     LaunchSection,
@@ -29,6 +30,7 @@ from pipelines.sections import (
     RetainSection,
     Section,
     ShardSection,
+    StorageOptionsSection,
     Text,
     Time,
     VerifySection,
@@ -58,8 +60,10 @@ def _plain(text: str) -> str:
 
 
 def _storage(text: str) -> str:
-    if not text.startswith("file:///"):
-        raise ValueError(f"not a storage: {text!r}; write file:///absolute/folder")
+    try:
+        parse_location(text)
+    except BadInput as error:
+        raise ValueError(f"{error.seen}; {error.fix}") from error
     return text
 
 
@@ -78,7 +82,10 @@ class TrainConfig(Section):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1234
     """Told to the program as ARGOSY_SEED: 0 to 4294967295."""
     storage: Annotated[Plain, AfterValidator(_storage)] | None = None
-    """Data, checkpoints, runs and reports live under it. Default: file://$ARGOSY_HOME/storage."""
+    """Data, checkpoints, runs and reports live under it: file:///absolute/folder or s3://bucket/prefix. Default:
+    file://$ARGOSY_HOME/storage."""
+    storage_options: StorageOptionsSection | None = None
+    """How an s3:// storage is reached."""
     image: Plain | None = None
     """Container image of the ranks. Without meaning on one machine."""
     platform_image: Plain | None = None
@@ -111,6 +118,11 @@ class TrainConfig(Section):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True) | (
             {"checkpoint": "none"} if self.checkpoint is None else {}
         )
+
+    @property
+    def store_options(self) -> StoreOptions:
+        """How the storage is reached, as far as the description says."""
+        return self.storage_options.options() if self.storage_options is not None else StoreOptions()
 
     @property
     def launch_timeout(self) -> float:
@@ -156,6 +168,9 @@ def _conflicts(config: TrainConfig) -> Iterable[tuple[str, str, str]]:
             f"is {format_duration(config.deadline)}, but the stages' timeout and retries allow for {path}",
             f"set at least {path}, or lower launch.limits.run, launch.retries or the stages' timeout",
         )
+    is_s3 = config.storage is not None and isinstance(parse_location(config.storage), S3Location)
+    if config.store_options != StoreOptions() and not is_s3:
+        yield "storage_options", "has no effect without an s3:// storage", "set storage, or leave it out"
     if config.checkpoint is None and config.resume.source not in ("latest", "fresh"):
         yield (
             "resume.from",

@@ -51,7 +51,8 @@ def _seen_and_fix(item: Any, path: Path, source: Source, model: type[BaseModel])
     kind, context, value = item["type"], item.get("ctx", {}), item["input"]
     name = path[-1] if path else ""
     if kind == "missing":
-        return "required, but missing", f"add {name}: {_meaning(model, path)}"
+        meaning = _meaning(model, path)
+        return "required, but missing", f"add {name}: {meaning}" if meaning else _how_to_add(str(name), model, path)
     if kind == "extra_forbidden":
         known = list(_fields_at(model, path[:-1]))
         near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
@@ -72,6 +73,10 @@ def _seen_and_fix(item: Any, path: Path, source: Source, model: type[BaseModel])
     if kind == "tuple_type":
         return f"is {_show(value)}, not a list", "write a list, for example [python, train.py]"
     return f"is {_show(value)}", _rule(item)
+
+
+def _how_to_add(name: str, model: type[BaseModel], path: Path) -> str:
+    return f"add the section {name}, with {', '.join(_fields_at(model, path))}" if path else f"add {name}"
 
 
 def _rule(item: Any) -> str:

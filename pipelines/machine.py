@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 import tomllib
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,8 +16,11 @@ from components.checks.disk import disk_question, disk_space, existing_parent
 from components.checks.machine import machine_probes
 from components.checks.ports import port_can_be_used, port_question
 from components.checks.question import Question
+from components.checks.storage import storage_atomic, storage_questions, storage_writable
 from components.contracts.checks import CheckReport, CheckResult
 from components.runtime.processes import facilities
+from components.storage.base import ObjectStore, open_store
+from components.storage.location import FileLocation, parse_location
 from pipelines.config import TrainConfig
 
 PYTHON_FROM, PYTHON_BELOW = (3, 11), (3, 14)
@@ -28,11 +32,13 @@ def examine(config: TrainConfig, *, home: Path, storage: str, workdir: Path) -> 
     launch = config.launch
     python, packages, writable, linux = _questions(home)
     port = port_question(host="127.0.0.1", port=0)
-    folder = Path(storage.removeprefix("file://"))
+    place = parse_location(storage)
+    folder = place.folder if isinstance(place, FileLocation) else home
     # As the local engine sets it: the program finds our interpreter first.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     disk = disk_question(
-        path=folder, need_bytes=config.preflight.min_free_space, what="data and checkpoints",
+        path=folder, need_bytes=config.preflight.min_free_space,
+        what="data and checkpoints" if isinstance(place, FileLocation) else "logs, fetched data and staged checkpoints",
         origin="preflight.min_free_space", scope="environment",
     )  # fmt: skip
     missing = [name for name, is_there in facilities().items() if not is_there]
@@ -43,6 +49,7 @@ def examine(config: TrainConfig, *, home: Path, storage: str, workdir: Path) -> 
         Probe(linux, lambda: judge_facilities(linux, missing=missing)),
         Probe(disk, lambda: disk_space(disk, path=folder, need_bytes=config.preflight.min_free_space)),
         Probe(port, lambda: port_can_be_used(port, host="127.0.0.1")),
+        *([] if isinstance(place, FileLocation) else _remote_probes(storage, config)),
         *machine_probes(
             num_ranks=launch.num_nodes * launch.nproc_per_node, ranks_per_device_set=launch.nproc_per_node,
             memory_per_rank_bytes=config.preflight.memory_per_rank, accelerator=launch.accelerator,
@@ -50,6 +57,20 @@ def examine(config: TrainConfig, *, home: Path, storage: str, workdir: Path) -> 
         ),
     ]  # fmt: skip
     return CheckReport(subject="doctor", results=ask_all(probes, deadline_seconds=15.0))
+
+
+def _remote_probes(storage: str, config: TrainConfig) -> list[Probe]:
+    """Whether an object store can be reached from here, and keeps its promises. A folder is made when it is needed."""
+    writable, atomic = storage_questions(storage)
+    name = f"doctor-{uuid.uuid4().hex[:8]}"
+
+    def store() -> ObjectStore:
+        return open_store(storage, config.store_options, is_patient=False)
+
+    return [
+        Probe(writable, lambda: storage_writable(writable, store(), run=name)),
+        Probe(atomic, lambda: storage_atomic(atomic, store(), run=name)),
+    ]
 
 
 def judge_python(question: Question, *, version: tuple[int, ...]) -> CheckResult:

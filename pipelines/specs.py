@@ -125,6 +125,8 @@ def _checkpoint_rule(config: TrainConfig) -> CheckpointRule | None:
         writers=config.checkpoint.writers,
         verify_level=level,
         retain=config.retain.policy(),
+        verify_timeout_seconds=config.verify.timeout,
+        retain_timeout_seconds=config.retain.timeout,
     )
 
 

@@ -14,6 +14,7 @@ from pipelines.version import VERSION
 from templates import labels
 from templates.on_exit import finish_template
 from templates.shard import shard_templates
+from templates.stage import set_environment
 from templates.stages import launch_template, preflight_template, retain_template, verify_template
 
 DEFAULT_IMAGE = f"argosy:{VERSION}"
@@ -57,6 +58,7 @@ def train_workflow(config: TrainConfig, *, storage: str) -> Workflow:
         retain_template(retain_spec(config), timeout=config.retain.timeout, retries=config.retain.retries)
         finish_template(finish_spec(config))
         _dag(config)
+    set_environment(workflow.templates, config.store_options.environment())
     return workflow
 
 

@@ -42,6 +42,8 @@ class Source:
         """Replace the value at `path` by `other`, as `--set` does; sections on the way are made when missing."""
         holder = self.data
         for index, name in enumerate(path[:-1]):
+            if name not in holder:
+                self.places[path[: index + 1]] = place  # a section nobody wrote is this override's doing
             inner = holder.setdefault(name, {})
             if not isinstance(inner, dict):
                 outer = ".".join(path[: index + 1])
@@ -82,6 +84,8 @@ def read_yaml(text: str, *, name: str, has_lines: bool = True) -> Source:
         return source
     if node is not None:
         source.data = _Builder(source, place).build(node, ())
+    elif has_lines:
+        source.places[()] = f"{name}:1"  # an empty file lacks everything on its first line
     return source
 
 

@@ -1,9 +1,9 @@
 """How a stage becomes a container template: the only place that spells its command line."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from hera.workflows import Container, Parameter
+from hera.workflows import Container, Env, Parameter
 from hera.workflows import models as m
 
 from components.contracts.canonical import canonical_json
@@ -12,6 +12,13 @@ from templates.labels import PLATFORM_IMAGE, RUN, STAGE_LABEL, STORAGE, WORKDIR,
 from templates.retry import retry_strategy
 
 OUTPUT_FOLDER = "/argosy/out"
+
+
+def set_environment(templates: Iterable[object], variables: Mapping[str, str]) -> None:
+    """Give every container among `templates` these variables."""
+    for template in templates:
+        if variables and isinstance(template, Container):
+            template.env = [Env(name=name, value=value) for name, value in variables.items()]
 
 
 def stage_template(

@@ -1,6 +1,10 @@
-"""Options of the whole suite, nothing else."""
+"""Options of the whole suite, and the stores that several parts of it need."""
 
 import pytest
+
+from tests.fakes.s3_fixtures import any_store, proxied_store, s3_proxy, s3_server, s3_server_of_session, s3_store
+
+__all__ = ["any_store", "proxied_store", "s3_proxy", "s3_server", "s3_server_of_session", "s3_store"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -60,6 +60,11 @@ class Attempt:
     def has_failure(self) -> bool:
         return any(seen.is_failure for seen in self._exits)
 
+    @property
+    def has_failed(self) -> bool:
+        """Also while its ranks are still being ended for it."""
+        return self.ended_by_failure or self.failure is not None or self.outcome == "failed"
+
     def running_seconds(self, now: Moment) -> float:
         return (self.ended_at or now).seconds - self.started_at.seconds
 

@@ -1,11 +1,11 @@
 """The gang's state machine: events in, actions out; no clock, no I/O. Agent 0 runs it.
 
-    joining -> checking -> preparing -> starting -> running -> ending -> draining -> over
-                               ^                                            |
-                               +------------- restart in place -------------+
+    joining -> checking -> fetching -> preparing -> starting -> running -> ending -> draining -> over
+                                           ^                                            |
+                                           +------------- restart in place -------------+
 
-ending: the ranks are being killed on every node; draining: what is READY becomes checkpoints, verified, before the next
-term begins or the gang leaves.
+fetching: every node gets the data set; ending: the ranks are being killed on every node; draining: what is READY
+becomes checkpoints, verified, before the next term begins or the gang leaves.
 
 Long because a state machine is checked by reading it in one place.
 """
@@ -35,6 +35,8 @@ from components.agent.messages import (
     Checked,
     Down,
     Drained,
+    Fetch,
+    Fetched,
     Finish,
     GuardLost,
     Joined,
@@ -44,6 +46,7 @@ from components.agent.messages import (
     Published,
     PublishFailed,
     RankExited,
+    Shortfall,
     Start,
     Started,
     Stop,
@@ -68,6 +71,7 @@ LEAVE_SECONDS = 5.0
 class Phase(StrEnum):
     JOINING = "joining"
     CHECKING = "checking"
+    FETCHING = "fetching"
     PREPARING = "preparing"
     STARTING = "starting"
     RUNNING = "running"
@@ -84,6 +88,7 @@ class Coordinator:
         self.phase_at = now
         self.joined: dict[int, Joined] = {}
         self.checked: dict[int, Checked] = {}
+        self.fetched: set[int] = set()
         self.lost: set[int] = set()
         """Nodes from which nothing more will come."""
         self.attempts: list[Attempt] = []
@@ -158,6 +163,11 @@ class Coordinator:
             case Checked():
                 self.checked[node_rank] = message
                 return self._judge_checks(now) if len(self.checked) == self.spec.num_nodes else []
+            case Fetched() if self.phase is Phase.FETCHING:
+                return self._on_fetched(node_rank, message, now)
+            case Fetched(failure=Shortfall() as failure) if self.phase is Phase.STARTING:
+                self._pending = self._pending or Verdict.of_shortfall(failure, node_rank=node_rank)
+                return self._end(now)
             case GuardLost(message=text):
                 return self._lose_node(FailureKind.GUARD_LOST, node_rank, f"node {node_rank}: {text}", now)
             case Terminated():
@@ -225,6 +235,15 @@ class Coordinator:
         verdict = checks_verdict({rank: checked.results for rank, checked in self.checked.items()})
         if verdict is not None:
             return self._finish(verdict, now)
+        self._enter(Phase.FETCHING, now)
+        return [Tell(None, Fetch())]
+
+    def _on_fetched(self, node_rank: int, message: Fetched, now: Moment) -> list[Action]:
+        if message.failure is not None:
+            return self._finish(Verdict.of_shortfall(message.failure, node_rank=node_rank), now)
+        self.fetched.add(node_rank)
+        if len(self.fetched) < self.spec.num_nodes:
+            return []
         return self._prepare(self.spec.begin_reason, now, charged=self.spec.begin_charged)
 
     def _prepare(self, reason: str, now: Moment, *, charged: bool) -> list[Action]:
@@ -371,7 +390,7 @@ class Coordinator:
 
     def _tick(self, now: Moment) -> list[Action]:
         attempt = self.attempt
-        if self.phase in (Phase.JOINING, Phase.CHECKING, Phase.PREPARING, Phase.STARTING):
+        if self.phase in (Phase.JOINING, Phase.CHECKING, Phase.FETCHING, Phase.PREPARING, Phase.STARTING):
             is_late = now.seconds - self._start_clock_at >= self.spec.limits.start_seconds
             return self._start_deadline(now) if is_late else []
         assert attempt is not None
@@ -414,6 +433,8 @@ class Coordinator:
                 text = f"{_list_nodes([rank for rank in nodes if rank not in self.joined])} did not join"
             case Phase.CHECKING:
                 text = f"{_list_nodes([rank for rank in nodes if rank not in self.checked])} did not finish the checks"
+            case Phase.FETCHING:
+                text = f"{_list_nodes([rank for rank in nodes if rank not in self.fetched])} did not get the data set"
             case Phase.PREPARING:
                 text = "the storage did not answer"
             case _:

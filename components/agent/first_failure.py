@@ -39,8 +39,8 @@ def first_failure(exits: Sequence[ExitSeen], *, master_port: int, has_stepped: b
         kind, message = FailureKind.START_FAILED, ending.error
     elif ending.signal is not None:
         kind, message = FailureKind.RANK_SIGNAL, f"rank {ending.rank} was killed by {ending.signal}"
-    elif not has_stepped and _is_port_taken(ending.last_lines, master_port):
-        kind, message = FailureKind.PORT_TAKEN, f"rank {ending.rank} found the rendezvous port {master_port} taken"
+    elif not has_stepped and (port := _port_taken(ending.last_lines, master_port)):
+        kind, message = FailureKind.PORT_TAKEN, f"rank {ending.rank} found {port} taken"
     else:
         kind, message = FailureKind.RANK_EXIT, f"rank {ending.rank} exited with code {ending.exit_code}"
     return Failure(
@@ -49,11 +49,17 @@ def first_failure(exits: Sequence[ExitSeen], *, master_port: int, has_stepped: b
     )  # fmt: skip
 
 
-def _is_port_taken(lines: Sequence[str], master_port: int) -> bool:
-    """A port of the program's own that is taken is the program's failure, not the rendezvous'."""
+def _port_taken(lines: Sequence[str], master_port: int) -> str:
+    """Which port may have kept the ranks from meeting, in words; empty when none did.
+
+    A port of the program's own that is taken is the program's failure, not the rendezvous'. Most programs do not say
+    which one it was.
+    """
     for line in lines:
         if _PORT_TAKEN.search(line):
             named = {int(number) for pair in _PORT.findall(line) for number in pair if number}
-            if not named or master_port in named:
-                return True
-    return False
+            if not named:
+                return f"a port, perhaps the rendezvous port {master_port},"
+            if master_port in named:
+                return f"the rendezvous port {master_port}"
+    return ""

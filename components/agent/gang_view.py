@@ -27,9 +27,8 @@ def _state(coordinator: Coordinator) -> RunState:
     attempt = coordinator.attempt
     if attempt is None or (len(coordinator.attempts) == 1 and coordinator.phase is Phase.STARTING):
         return RunState.STARTING
-    if coordinator.phase is Phase.RUNNING or attempt.outcome in ("succeeded", "stopped") or coordinator.stopping:
-        return RunState.RUNNING
-    return RunState.RESTARTING
+    is_between = coordinator.phase in (Phase.PREPARING, Phase.STARTING) or attempt.has_failed
+    return RunState.RESTARTING if is_between and coordinator.stopping is None else RunState.RUNNING
 
 
 def _reason(coordinator: Coordinator) -> tuple[str, str]:

@@ -36,6 +36,21 @@ class Checked(Document):
     results: tuple[CheckResult, ...]
 
 
+class Shortfall(Document):
+    """Why a node cannot do its part, as an exit code and words."""
+
+    exit_code: int
+    reason: str
+    message: str
+
+
+class Fetched(Document):
+    """The data set is on this node, or why it, or the checkpoint to resume from, is not."""
+
+    kind: Literal["fetched"] = "fetched"
+    failure: Shortfall | None = None
+
+
 class StartedRank(Document):
     rank: NonNegativeInt
     pid: PositiveInt
@@ -142,6 +157,12 @@ class Check(Document):
     peers: tuple[Peer, ...]
 
 
+class Fetch(Document):
+    """Every node is fit: bring the data set to this one."""
+
+    kind: Literal["fetch"] = "fetch"
+
+
 class Start(Document):
     """Start the ranks."""
 
@@ -186,10 +207,10 @@ class Finish(Document):
 
 
 FromNode = (
-    Joined | Checked | Started | RankExited | Progressed | Published | PublishFailed | Down | Drained | GuardLost
-    | Terminated
+    Joined | Checked | Fetched | Started | RankExited | Progressed | Published | PublishFailed | Down | Drained
+    | GuardLost | Terminated
 )  # fmt: skip
-ToNode = Check | Start | Stop | Kill | Discard | Finish
+ToNode = Check | Fetch | Start | Stop | Kill | Discard | Finish
 Message = TypeVar("Message")
 
 _from_node: TypeAdapter[FromNode | Beat] = TypeAdapter(Annotated[FromNode | Beat, Field(discriminator="kind")])

@@ -18,12 +18,15 @@ from components.agent.messages import (
     Discard,
     Down,
     Drained,
+    Fetch,
+    Fetched,
     FromNode,
     GuardLost,
     Kill,
     Published,
     PublishFailed,
     RankExited,
+    Shortfall,
     Start,
     Started,
     StartedRank,
@@ -31,14 +34,16 @@ from components.agent.messages import (
     Terminated,
     ToNode,
 )
-from components.agent.node_attempt import NodeAttempt
-from components.agent.node_checks import check_node, device_question
+from components.agent.node_attempt import NodeAttempt, how_it_ended
+from components.agent.node_checks import check_node, device_question, visible_gpus
+from components.agent.node_data import NodeData
+from components.agent.node_resume import NodeResume
 from components.agent.publishing import publish_step
 from components.agent.ranks import rank_environment
 from components.agent.run_context import RunContext
+from components.agent.staging import remove_unfinished
 from components.agent.tasks import Tasks
 from components.contracts.clock import now_text
-from components.contracts.layout import shard_manifest_key
 
 KILL_GRACE_SECONDS = 0.5
 """Ranks that hang in a collective ignore SIGTERM for many seconds; nothing is worth waiting for after a failure."""
@@ -60,9 +65,11 @@ class Node:
         """`disk` runs the slow copies, one at a time; `keep` tells which children are not the guard's."""
         self._context, self._emit, self._disk, self._tasks, self._keep = context, emit, disk, tasks, keep
         self._guard = GuardLink(context.workdir, on_message=self._on_guard, on_lost=self._on_guard_lost, tasks=tasks)
+        self._data, self._resume = NodeData(context), NodeResume(context)
         self._attempt: NodeAttempt | None = None
         self._staged: dict[tuple[int, int], Path] = {}
         self._readings: asyncio.Future[dict[str, Any]] | None = None
+        self._devices: tuple[int, ...] = ()
         self._publishing: asyncio.Task[None] | None = None
         self._kill_watch: asyncio.TimerHandle | None = None
 
@@ -74,14 +81,20 @@ class Node:
 
     async def close(self) -> None:
         """Leave no process behind."""
+        if self._attempt is not None:
+            self._attempt.called_off.set()
         await self._guard.close()
         self._guard.kill_all(self._keep())
+        self._data.close()
+        self._resume.close()
 
     def obey(self, message: ToNode) -> None:
         """Do what the coordinator says; Finish is the agent's business."""
         match message:
             case Check():
                 self._tasks.start(self._check(message))
+            case Fetch():
+                self._tasks.start(self._fetch())
             case Start():
                 self._start(message)
             case Stop():
@@ -100,12 +113,15 @@ class Node:
         readings: dict[str, Any] = {}
         with contextlib.suppress(TimeoutError):
             readings = await asyncio.wait_for(self._readings, _READINGS_SECONDS)
+        self._devices = visible_gpus(readings)
         results = await asyncio.to_thread(check_node, self._context, check, readings)
         self._emit(Checked(results=results))
 
+    async def _fetch(self) -> None:
+        self._emit(Fetched(failure=await asyncio.to_thread(self._data.fetch)))
+
     def _start(self, start: Start) -> None:
-        context, spec = self._context, self._context.spec
-        attempt = NodeAttempt(context, start)
+        attempt = NodeAttempt(self._context, start)
         try:
             attempt.paths.create()
         except OSError as error:
@@ -114,14 +130,31 @@ class Node:
             return
         self._clean_up(self._attempt)
         self._attempt = attempt
-        data = self._local(shard_manifest_key(spec.data_version)) if spec.data_version else ""
-        resume = self._local(start.resume_folder) if start.resume_folder else ""
+        resume = self._resume.in_place(start.resume_folder)
+        if resume is None:
+            self._tasks.start(self._fetch_and_launch(attempt, start))
+        else:
+            self._launch(attempt, start, resume)
+
+    async def _fetch_and_launch(self, attempt: NodeAttempt, start: Start) -> None:
+        assert start.resume_folder is not None
+        resume = await asyncio.to_thread(self._resume.fetch, start.resume_folder, attempt.called_off)
+        if attempt.called_off.is_set():
+            return
+        if isinstance(resume, Shortfall):
+            self._emit(Fetched(failure=resume))
+        else:
+            self._launch(attempt, start, resume)
+
+    def _launch(self, attempt: NodeAttempt, start: Start, resume: str) -> None:
+        context, spec = self._context, self._context.spec
+        attempt.is_launched = True
         ranks = [
             {
                 "rank": process, "argv": list(spec.command), "cwd": spec.workdir,
                 "env": rank_environment(
-                    spec, start, node_rank=context.node_rank, process=process, paths=attempt.paths, data=data,
-                    resume=resume, inherited=os.environ,
+                    spec, start, node_rank=context.node_rank, process=process, paths=attempt.paths,
+                    data=self._data.path, resume=resume, inherited=os.environ, devices=self._devices,
                 ),
             }
             for process in attempt.processes
@@ -129,16 +162,11 @@ class Node:
         context.log.info(f"attempt {start.attempt}: starting", term=start.term, attempt=start.attempt, resume=resume)
         self._guard.send(type="start", attempt=start.attempt, ranks=ranks)
 
-    def _local(self, key: str) -> str:
-        path = self._context.store.local_path(key)
-        assert path is not None, "only file:// storage can be opened so far"
-        return str(path)
-
     def _clean_up(self, earlier: NodeAttempt | None) -> None:
         """What an earlier attempt left half-written is of no use to anybody."""
         if earlier is not None:
             kept = frozenset(self._staged.values())
-            self._disk.submit(_remove_unfinished, earlier.paths.checkpoints, kept)
+            self._disk.submit(remove_unfinished, earlier.paths.checkpoints, kept)
 
     def _stop(self) -> None:
         if self._attempt is None:
@@ -151,7 +179,10 @@ class Node:
         self._guard.send(type="signal", signal="SIGTERM")
 
     def _kill(self, number: int) -> None:
-        if not self._guard.is_there or self._attempt is None or self._attempt.number != number:
+        attempt = self._attempt
+        if attempt is not None and attempt.number == number:
+            attempt.called_off.set()
+        if not self._guard.is_there or attempt is None or attempt.number != number or not attempt.is_launched:
             self._down(number)
             return
         self._guard.send(type="kill", grace_seconds=KILL_GRACE_SECONDS)
@@ -207,7 +238,7 @@ class Node:
             at=message["at"], last_lines=attempt.last_lines(message["rank"]),
         )  # fmt: skip
         level = self._context.log.info if exited.exit_code == 0 or exited.ended_by_us else self._context.log.error
-        level(_how_it_ended(exited), rank=exited.rank, attempt=exited.attempt)
+        level(how_it_ended(exited), rank=exited.rank, attempt=exited.attempt)
         self._emit(exited)
 
     def _on_guard_lost(self, why: str) -> None:
@@ -259,19 +290,3 @@ class Node:
                     ))  # fmt: skip
         finally:
             self._publishing = None
-
-
-def _how_it_ended(exited: RankExited) -> str:
-    told = " after it was told to" if exited.ended_by_us else ""
-    if exited.error is not None:
-        return exited.error
-    if exited.signal is not None:
-        return f"rank {exited.rank} was ended by {exited.signal}{told}"
-    return f"rank {exited.rank} exited with code {exited.exit_code}{told}"
-
-
-def _remove_unfinished(folder: Path, kept: frozenset[Path]) -> None:
-    with contextlib.suppress(OSError):
-        for entry in list(os.scandir(folder)):
-            if Path(entry.path) not in kept:
-                shutil.rmtree(entry.path, ignore_errors=True)

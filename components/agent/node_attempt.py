@@ -1,9 +1,10 @@
 """One attempt as one node sees it: output, progress and staged steps of its ranks."""
 
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from components.agent.messages import Progressed, Start
+from components.agent.messages import Progressed, RankExited, Start
 from components.agent.output import RankOutput
 from components.agent.progress import ProgressTail
 from components.agent.ranks import AttemptPaths, node_processes, node_ranks
@@ -24,6 +25,10 @@ class NodeAttempt:
         ranks = node_ranks(spec, context.node_rank)
         marks = ready_marks(writers=spec.checkpoint.writers, ranks=ranks) if spec.checkpoint else []
         self.staging = Staging(self.paths.checkpoints, marks)
+        self.is_launched = False
+        """Whether the guard was told to start its ranks."""
+        self.called_off = threading.Event()
+        """Set when they must not be started any more."""
         self.unpublished: list[tuple[int, Path]] = []
         self.reports_steps = False
         self.cpu_seconds = 0.0
@@ -70,6 +75,16 @@ class NodeAttempt:
             attempt=self.number, reports_steps=self.reports_steps, steps=steps, views=tuple(views), metrics=metrics,
             total_steps=total_steps, activity=activity,
         )  # fmt: skip
+
+
+def how_it_ended(exited: RankExited) -> str:
+    """One sentence."""
+    told = " after it was told to" if exited.ended_by_us else ""
+    if exited.error is not None:
+        return exited.error
+    if exited.signal is not None:
+        return f"rank {exited.rank} was ended by {exited.signal}{told}"
+    return f"rank {exited.rank} exited with code {exited.exit_code}{told}"
 
 
 def _progress_tails(

@@ -6,7 +6,7 @@ from typing import Any
 
 from components.agent.messages import Check, Peer
 from components.agent.run_context import RunContext
-from components.checks.accelerators import QUERY
+from components.checks.accelerators import QUERY, is_visible, parse_accelerators
 from components.checks.bounded import Probe, ask_all
 from components.checks.node import node_checks
 from components.checks.ports import port_can_be_reached, reach_question
@@ -21,6 +21,21 @@ _FULL_MESH = 32
 def device_question() -> list[str]:
     """What the guard runs to see the devices."""
     return ["nvidia-smi", *QUERY]
+
+
+def visible_gpus(readings: Mapping[str, Any]) -> tuple[int, ...]:
+    """Indices of the GPUs the program can see here; empty when there are none or they cannot be counted."""
+    devices = readings.get("devices")
+    if not devices or devices.get("exit_code") != 0:
+        return ()
+    try:
+        return tuple(
+            device.index
+            for device in parse_accelerators(devices["output"])
+            if is_visible(device, readings.get("visible_devices"))
+        )
+    except ValueError:
+        return ()  # the check of accelerators says so
 
 
 def check_node(context: RunContext, check: Check, readings: Mapping[str, Any]) -> tuple[CheckResult, ...]:

@@ -12,7 +12,7 @@ from components.agent.run_context import RunContext
 from components.contracts.gang import GangSpec
 from components.contracts.layout import checkpoint_folder
 from components.errors import ArgosyError, ExitCode, Transient
-from components.ledger.ledger import Fenced, Ledger, begin, commit, restarts_used
+from components.ledger.ledger import Fenced, begin, commit, restarts_used
 from components.ledger.publish import publish_files, receipts_present, write_manifest
 from components.ledger.select import Source, select_source
 
@@ -37,8 +37,7 @@ def publish_step(context: RunContext, term: int, step: int, source: Path) -> Tro
 
 def commit_step(context: RunContext, action: CommitStep, writers: Iterable[int]) -> Committed | CommitFailed:
     """Write the manifest over all receipts and append COMMIT."""
-    spec, term, step = context.spec, action.term, action.step
-    ledger = Ledger(context.store, spec.experiment, spec.model_version)
+    spec, term, step, ledger = context.spec, action.term, action.step, context.ledger
     folder = step_folder(spec, term=term, step=step)
 
     def work() -> str:
@@ -46,6 +45,7 @@ def commit_step(context: RunContext, action: CommitStep, writers: Iterable[int])
             context.store, receipts=receipts_present(context.store, folder=folder, node_ranks=writers),
             experiment=spec.experiment, model_version=spec.model_version, data_version=spec.data_version, run=spec.run,
             term=term, step=step, world_size=spec.world_size, parent=action.parent, metrics=action.metrics,
+            lineage=context.lineage,
         )  # fmt: skip
         commit(ledger, manifest=manifest, manifest_sha256=sha256)
         return manifest.checkpoint
@@ -71,8 +71,7 @@ def prepare_start(context: RunContext, action: Prepare, *, restarts_before: int)
 
 
 def _begin(context: RunContext, action: Prepare) -> tuple[Source, int, int]:
-    spec = context.spec
-    ledger = Ledger(context.store, spec.experiment, spec.model_version)
+    spec, ledger = context.spec, context.ledger
     source = _patiently(
         lambda: select_source(ledger, context.store, resume=spec.resume, data_version=spec.data_version, run=spec.run)
     )

@@ -1,7 +1,7 @@
 """What a rank finds when it starts: torchrun's variables, Argosy's, and the folders behind them."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,16 +57,17 @@ def node_processes(spec: GangSpec, node_rank: int) -> list[int]:
 
 def rank_environment(
     spec: GangSpec, start: Start, *, node_rank: int, process: int, paths: AttemptPaths, data: str, resume: str,
-    inherited: Mapping[str, str],
+    inherited: Mapping[str, str], devices: Sequence[int] = (),
 ) -> dict[str, str | None]:  # fmt: skip
     """Variables to set for one process, over those it inherits; None removes one.
 
-    `data` and `resume` are local paths, empty when there is none. The run description's own `env` never replaces a
-    variable of the contract.
+    `data` and `resume` are local paths, empty when there is none; `devices` are the GPUs this node can see. The run
+    description's own `env` never replaces a variable of the contract.
     """
     environment: dict[str, str | None] = {name: None for name in inherited if name.startswith("PET_")}
     environment.update(dict.fromkeys((*_OURS_ALONE, *_TORCHRUN)))
     environment.update(_defaults(spec, inherited))
+    environment.update(_own_devices(spec, node_rank, devices))
     environment.update(spec.env)
     environment.update(_meeting_point(spec, start, node_rank))
     if spec.start == "rank":
@@ -90,6 +91,14 @@ def _defaults(spec: GangSpec, inherited: Mapping[str, str]) -> dict[str, str]:
     if here > 1:
         wanted["OMP_NUM_THREADS"] = str(max(1, len(os.sched_getaffinity(0)) // here))
     return {name: value for name, value in wanted.items() if name not in inherited}
+
+
+def _own_devices(spec: GangSpec, node_rank: int, devices: Sequence[int]) -> dict[str, str]:
+    """Nodes that share a machine share its GPUs out; otherwise each one's LOCAL_RANK 0 would take the same GPU."""
+    if not spec.coordinator_file or spec.num_nodes == 1 or len(devices) < spec.world_size:
+        return {}
+    first = node_rank * spec.nproc_per_node
+    return {"CUDA_VISIBLE_DEVICES": ",".join(str(device) for device in devices[first : first + spec.nproc_per_node])}
 
 
 def _meeting_point(spec: GangSpec, start: Start, node_rank: int) -> dict[str, str]:

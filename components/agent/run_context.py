@@ -1,11 +1,15 @@
 """What every part of one agent needs to know."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from components.agent.lineage import lineage_of
 from components.agent.logs import LogStreams
+from components.contracts.checkpoint import Lineage
 from components.contracts.gang import GangSpec
 from components.contracts.names import gang_name
+from components.ledger.log import Ledger
 from components.runtime.log import Log
 from components.storage.base import ObjectStore
 
@@ -27,6 +31,16 @@ class RunContext:
     @property
     def gang(self) -> str:
         return gang_name(self.spec.run, self.spec.generation)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """One for the agent's life, so that a commit reads only what was added to the log."""
+        return Ledger(self.store, self.spec.experiment, self.spec.model_version)
+
+    @cached_property
+    def lineage(self) -> Lineage:
+        """What goes into every checkpoint of this gang."""
+        return lineage_of(self.spec, self.store)
 
     @property
     def is_one_machine(self) -> bool:

@@ -1,7 +1,9 @@
 """Watches the staging folder of one attempt for steps that are READY."""
 
+import contextlib
 import os
 import re
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -33,6 +35,14 @@ class Staging:
         if ready:
             self._highest = ready[-1][0]
         return ready
+
+
+def remove_unfinished(folder: Path, kept: frozenset[Path]) -> None:
+    """Remove what is in the staging folder of an attempt that is over, except `kept`."""
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            if Path(entry.path) not in kept:
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def ready_marks(*, writers: str, ranks: Iterable[int]) -> list[str]:

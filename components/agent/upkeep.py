@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from components.agent.events import Retain, RetainEnded, VerifyEnded, VerifyStep
 from components.agent.run_context import RunContext
 from components.contracts.canonical import canonical_json
 from components.contracts.gang import CheckpointRule, GangSpec
+from components.contracts.units import format_duration
 from components.errors import ExitCode
 from components.runtime.processes import spawn
 
@@ -41,20 +44,24 @@ class Upkeep:
         """Verify one checkpoint."""
         argument = f"checkpoint={action.checkpoint}"
         task = f"training-verify-{action.checkpoint}"
-        code, words = await self._run("verify", verify_spec(self._context.spec, self._rule), task, "--input", argument)
+        spec, seconds = verify_spec(self._context.spec, self._rule), self._rule.verify_timeout_seconds
+        code, words = await self._run("verify", spec, task, "--input", argument, timeout_seconds=seconds)
         return VerifyEnded(action.checkpoint, code, words)
 
     async def retain(self, action: Retain) -> RetainEnded:
         """Apply the retention policy."""
         task = f"training-retain-{action.after}"
-        code, words = await self._run("retain", retain_spec(self._context.spec, self._rule), task)
+        spec, seconds = retain_spec(self._context.spec, self._rule), self._rule.retain_timeout_seconds
+        code, words = await self._run("retain", spec, task, timeout_seconds=seconds)
         if code != 0:
             self._context.log.warning(f"retention after {action.after} failed: {words}")
             return RetainEnded()
         return RetainEnded(tuple(filter(None, _read(self._folder(task) / "out" / "deleted").split(","))))
 
-    async def _run(self, stage: str, spec: dict[str, Any], task: str, *arguments: str) -> tuple[int, str]:
-        """Exit code and last words of one child."""
+    async def _run(
+        self, stage: str, spec: dict[str, Any], task: str, *arguments: str, timeout_seconds: float
+    ) -> tuple[int, str]:
+        """Exit code and last words of one child. One that hangs is killed: the gang waits for it before it leaves."""
         context, folder = self._context, self._folder(task)
         argv = [
             sys.executable, "-m", f"components.{stage}", "--spec", canonical_json(spec),
@@ -72,10 +79,15 @@ class Upkeep:
             os.setpriority(os.PRIO_PROCESS, self._child.pid, _NICENESS)
         except OSError as error:
             return int(ExitCode.NODE_UNFIT), f"{stage} cannot run: {error}"
+        give_up_at = time.monotonic() + timeout_seconds
         while (code := self._child.poll()) is None:
+            if time.monotonic() >= give_up_at:
+                self._child.kill()
             await asyncio.sleep(_POLL_SECONDS)
         self._child = None
         self._pass_on(folder / "log.jsonl")
+        if code == -signal.SIGKILL and time.monotonic() >= give_up_at:
+            return _KILLED, f"{stage} took longer than {stage}.timeout, {format_duration(timeout_seconds)}"
         words = _read(folder / "last-words") or f"exit code {code}, see its log"
         return code if code >= 0 else _KILLED, words
 

@@ -76,7 +76,7 @@ def judge_accelerators(
         measured = f"nvidia-smi ended with exit code {answer.exit_code}: {said}"
         return question.fail(measured, "repair the driver") if rule else question.warn(f"{measured}; a CPU run")
     try:
-        found = [device for device in parse_accelerators(answer.output) if _is_visible(device, visible)]
+        found = [device for device in parse_accelerators(answer.output) if is_visible(device, visible)]
     except ValueError as error:
         return question.unknown(f"cannot read what nvidia-smi wrote: {error}")
     return _judge_found(question, rule, num_ranks, found, visible)
@@ -137,7 +137,7 @@ def _expected(rule: AcceleratorRule | None, num_ranks: int) -> str:
     return ", ".join(parts)
 
 
-def _is_visible(device: Accelerator, visible: str | None) -> bool:
+def is_visible(device: Accelerator, visible: str | None) -> bool:
     """Indices only: UUIDs and MIG names are not in the query, so with those every device counts."""
     if visible is None:
         return True

@@ -42,6 +42,7 @@ class _Run:
         self._probe, self._end = probe, end
         self._result: CheckResult | None = None
         self._bug: BaseException | None = None
+        self._so_far = ""
         self.thread = threading.Thread(target=self._measure, name=f"check-{probe.question.name}", daemon=True)
 
     def _measure(self) -> None:
@@ -50,7 +51,8 @@ class _Run:
                 try:
                     self._result = self._probe.measure()
                     return
-                except Transient:
+                except Transient as error:
+                    self._so_far = f", only: {error}"
                     if time.monotonic() + 2 * _PAUSE_SECONDS > self._end:
                         raise
                     time.sleep(_PAUSE_SECONDS)
@@ -65,4 +67,4 @@ class _Run:
             raise self._bug
         if self._result is not None:
             return self._result
-        return self._probe.question.unknown(f"no answer within {deadline_seconds:g} s")
+        return self._probe.question.unknown(f"no answer within {deadline_seconds:g} s{self._so_far}")

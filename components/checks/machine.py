@@ -24,6 +24,8 @@ def machine_probes(
     (a node's ranks: agents on one machine each start at device 0).
     """
     full_env = program_environment(env)
+    if "CUDA_VISIBLE_DEVICES" in env:  # what the run description says is what the ranks will see
+        readings = {**(readings or {}), "visible_devices": env["CUDA_VISIBLE_DEVICES"]}
     machine = Machine(readings or {}, command=command, workdir=workdir, env=full_env)
     wants_accelerator = accelerator is not None
     memory = memory_question(num_ranks=num_ranks, per_rank_bytes=memory_per_rank_bytes)

@@ -33,6 +33,11 @@ def program_exists(question: Question, *, command: Sequence[str], workdir: Path,
     program = resolve(command[0], workdir=workdir, env=env)
     if program is None:
         return question.fail(_why_not(command[0], workdir, env))
+    obstacle = why_not_started(Path(program))
+    if obstacle:
+        return question.fail(
+            f"{program} {obstacle}", "correct the first line of that file, or name its interpreter first"
+        )
     script = script_of(command)
     if script is not None and not (workdir / script).is_file():
         kind = "is a folder" if (workdir / script).is_dir() else "does not exist"
@@ -46,6 +51,24 @@ def resolve(name: str, *, workdir: Path, env: Mapping[str, str]) -> str | None:
         path = workdir / name
         return str(path) if path.is_file() and os.access(path, os.X_OK) else None
     return shutil.which(name, path=env.get("PATH", os.defpath))
+
+
+def why_not_started(program: Path) -> str:
+    """What the kernel would say against starting this executable, from its first line; empty when nothing is known."""
+    try:
+        with program.open("rb") as file:
+            start = file.read(256)
+    except OSError:
+        return ""  # executable but not readable is allowed
+    if not start.startswith(b"#!"):
+        is_text = bool(start) and b"\0" not in start and not start.startswith(b"\x7fELF")
+        return "is text without a first line `#!/path/to/interpreter`" if is_text or not start else ""
+    line = start[2:].partition(b"\n")[0]
+    words = line.split()  # the kernel keeps a carriage return as part of the name
+    interpreter = os.fsdecode(words[0]) if words else ""
+    if line.endswith(b"\r"):
+        return f"has a first line that ends in a carriage return (`#!{interpreter}\\r`): save it with Unix line ends"
+    return "" if os.access(interpreter, os.X_OK) else f"asks for the interpreter {interpreter!r}, which is not there"
 
 
 def script_of(command: Sequence[str]) -> str | None:

@@ -1,16 +1,14 @@
 """Does the storage take our writes, and does it keep the two promises crash safety rests on?"""
 
-import threading
 import time
 import uuid
 
 from components.checks.question import Question
 from components.contracts.checks import CheckResult
 from components.contracts.layout import probe_key
-from components.errors import ArgosyError
-from components.storage.base import AlreadyExists, ObjectStore, StorageError
+from components.storage.base import ObjectStore, StorageError
+from components.storage.probe import NUM_RACERS, probe_conditional_writes
 
-_RACERS = 4
 _MAX_CLOCK_OFFSET_SECONDS = 5.0
 
 
@@ -24,9 +22,9 @@ def storage_questions(uri: str) -> tuple[Question, Question]:
         ),
         Question(
             name="storage_atomic", scope="environment", subject=uri,
-            expected=f"a second create is refused; of {_RACERS} racing creates exactly one succeeds",
+            expected=f"a second create is refused; of {NUM_RACERS} racing creates exactly one succeeds",
             origin="publishing shards and checkpoints rests on it",
-            remedy="use a file system with working hard links (local, NFS), or another store",
+            remedy="use a file system with working hard links (local, NFS), or an S3 store that honours If-None-Match",
         ),
     )  # fmt: skip
 
@@ -51,51 +49,14 @@ def storage_writable(question: Question, store: ObjectStore, *, run: str) -> Che
 
 
 def storage_atomic(question: Question, store: ObjectStore, *, run: str) -> CheckResult:
-    """Creates one key twice, then another from several threads at once."""
-    twice, raced = (probe_key(run, name=f"{name}-{uuid.uuid4().hex}") for name in ("twice", "race"))
+    """Creates one key twice, then others from several threads at once."""
     try:
-        store.create(twice, b"first")
-        try:
-            store.create(twice, b"second")
-            return question.fail("a second create of the same object succeeded")
-        except AlreadyExists:
-            pass
-        winners = _race(store, raced)
-        if len(winners) != 1:
-            return question.fail(f"of {_RACERS} racing creates {len(winners)} succeeded")
-        if store.read(raced) != winners[0] or store.read(twice) != b"first":
-            return question.fail("the object does not hold what its one successful writer wrote")
+        fault = probe_conditional_writes(store, folder=probe_key(run, name="create"))
     except StorageError as error:
         return question.fail(error.seen, error.fix)
-    finally:
-        for key in (twice, raced):
-            store.delete(key)
-    return question.ok(f"second create refused; 1 of {_RACERS} racing creates succeeded")
-
-
-def _race(store: ObjectStore, key: str) -> list[bytes]:
-    winners: list[bytes] = []
-    refusals: list[ArgosyError] = []
-    barrier = threading.Barrier(_RACERS)
-
-    def write(data: bytes) -> None:
-        barrier.wait()
-        try:
-            store.create(key, data)
-            winners.append(data)
-        except AlreadyExists:
-            pass
-        except ArgosyError as error:
-            refusals.append(error)
-
-    racers = [threading.Thread(target=write, args=(f"racer {index}".encode(),)) for index in range(_RACERS)]
-    for racer in racers:
-        racer.start()
-    for racer in racers:
-        racer.join()
-    if refusals:
-        raise refusals[0]
-    return winners
+    if fault:
+        return question.fail(fault)
+    return question.ok(f"second create refused; 1 of {NUM_RACERS} racing creates succeeded")
 
 
 def clock_question(uri: str) -> Question:

@@ -15,7 +15,13 @@ def canonical_json(value: Any) -> str:
     and nothing to Argo.
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    if "\\" not in text and not _has_brace("".join(text.split('"')[1::2])):
+        return text  # what stands between quotes has none, as almost always
     return _STRING.sub(lambda literal: literal[0].replace("{", "\\u007b").replace("}", "\\u007d"), text)
+
+
+def _has_brace(text: str) -> bool:
+    return "{" in text or "}" in text
 
 
 def canonical_bytes(value: Any) -> bytes:

@@ -10,11 +10,23 @@ from pydantic import NonNegativeInt, PositiveInt
 from components.contracts.dataset import StoredFile
 from components.contracts.document import Document
 
-VerifyLevel = Literal["files", "digests", "tensors"]
-"""files: names and sizes; digests: every byte's SHA-256 as well; tensors: format, dtypes, NaN and Inf as well."""
+VerifyLevel = Literal["files", "digests", "tensors", "load"]
+"""files: names and sizes; digests: every byte's SHA-256 as well; tensors: format, dtypes, NaN and Inf as well; load: torch
+loads it in a process of its own as well."""
 
 Writers = Literal["rank0", "all"]
 """Whose READY marks a step needs before it is published."""
+
+
+class Lineage(Document):
+    """What made a checkpoint, besides its data and its parent; None where nobody knows."""
+
+    config_digest: str | None = None
+    """Hex SHA-256 of the run description as compiled, canonical JSON."""
+    image: str | None = None
+    """The image the ranks ran in, with its digest when it was given one."""
+    code: str | None = None
+    """What identifies the program's source, for example `git:<commit>`."""
 
 
 class CheckpointReceipt(Document):
@@ -46,6 +58,7 @@ class CheckpointManifest(Document):
     """The checkpoint this one was resumed from; None for a fresh start."""
     metrics: dict[str, float]
     """What rank 0 last reported at or before this step; for example loss."""
+    lineage: Lineage | None = None
     files: tuple[StoredFile, ...]
 
     @property

@@ -35,6 +35,10 @@ class CheckpointRule(Document):
     writers: Writers
     verify_level: VerifyLevel
     retain: RetentionPolicy
+    verify_timeout_seconds: PositiveFloat = 3600.0
+    """How long one verification may take during training."""
+    retain_timeout_seconds: PositiveFloat = 1800.0
+    """How long retention may take during training."""
 
 
 class ResumeRule(Document):

@@ -59,6 +59,11 @@ def ledger_record_key(experiment: str, model_version: str, *, seq: int) -> str:
     return f"{ledger_folder(experiment, model_version)}/{seq:012d}.json"
 
 
+def ledger_snapshot_key(experiment: str, model_version: str, *, seq: int) -> str:
+    """Copies of the records up to `seq`, in one object."""
+    return f"{ledger_folder(experiment, model_version)}/snapshot-{seq:012d}.jsonl"
+
+
 def checkpoint_folder(experiment: str, model_version: str, data_version: str, *, step: int, term: int) -> str:
     return f"checkpoints/{experiment}/{model_version}/{data_version}/step-{step:012d}/term-{term:06d}"
 

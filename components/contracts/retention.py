@@ -5,7 +5,7 @@ Written by retain and by agent 0 during training; read by the report and the com
 
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from components.contracts.document import Document
 
@@ -30,6 +30,8 @@ class RetentionPolicy(Document):
     """Keep every verified checkpoint whose step is a multiple of this."""
     keep_best: KeepBest | None = None
     """Keep the verified checkpoints with the best value of a metric as well."""
+    keep_for: PositiveFloat | None = None
+    """Seconds for which every verified checkpoint is kept, counted from the time recorded at its commit."""
 
 
 class Decision(Document):

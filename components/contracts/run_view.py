@@ -109,6 +109,8 @@ class CheckpointRow(Document):
     """How deeply it was verified."""
     reason: str = ""
     """Why it was quarantined or retired."""
+    retired_by: str = ""
+    """The run whose retain stage decided it."""
     metrics: dict[str, float] = {}
     pinned: bool = False
     size_bytes: NonNegativeInt

@@ -66,6 +66,7 @@ class PackedDataset:
         _check_sizes(self.path, manifest["shards"], self.sequence_length * self._dtype.itemsize)
         self._shards = [self._map(shard) for shard in manifest["shards"]]
         self._ends = np.cumsum([len(shard) for shard in self._shards], dtype=np.int64)
+        self._begins = np.concatenate(([0], self._ends[:-1]))
         if not len(self):
             raise DatasetDamaged(f"{self.path} holds no sequence")
 
@@ -92,6 +93,8 @@ class PackedDataset:
         if state is None:
             return Cursor(self.data_version, seed)
         found = Cursor(state["data_version"], state["seed"], state["position"])
+        if not isinstance(found.position, int) or found.position < 0:
+            raise ValueError(f"the cursor's position is {found.position!r}, not a count of samples")
         if (found.data_version, found.seed) != (self.data_version, seed):
             raise ValueError(
                 f"the cursor belongs to {found.data_version} with seed {found.seed}, "
@@ -119,8 +122,11 @@ class PackedDataset:
         """The rank's sequences for the step at `cursor`: an array (global_batch / world_size, sequence_length)."""
         chosen = self.indices(cursor, global_batch=global_batch, rank=rank, world_size=world_size)
         rows = np.empty((len(chosen), self.sequence_length), dtype=self._dtype)
-        for place, index in enumerate(chosen):
-            rows[place] = self.sequence(int(index))
+        shards = np.searchsorted(self._ends, chosen, side="right")
+        for place, (index, shard) in enumerate(
+            zip((chosen - self._begins[shards]).tolist(), shards.tolist(), strict=True)
+        ):
+            rows[place] = self._shards[shard][index]
         return rows
 
     def _map(self, shard: Mapping[str, Any]) -> npt.NDArray[Any]:

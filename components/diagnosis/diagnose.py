@@ -1,5 +1,6 @@
 """Why is this run where it is, and what now? A pure function of the run's view and the time."""
 
+import re
 from datetime import datetime
 
 from components.contracts.clock import parse_utc
@@ -13,6 +14,9 @@ from components.diagnosis.verdict import COMMAND, Actor, Diagnosis, Evidence, re
 
 __all__ = ["Actor", "Diagnosis", "Evidence", "diagnose"]
 
+_OWN_WORDS = re.compile(r"(?P<reason>[A-Z][A-Za-z]+): (?P<seen>[^;\n]+)(?:; (?P<fix>[^\n]+))?")
+"""How an engine that gave up says why."""
+
 
 def diagnose(view: RunView, now: datetime) -> Diagnosis:
     """The cause of a run's state, the evidence for it, whose move it is and what to do next."""
@@ -25,6 +29,11 @@ def diagnose(view: RunView, now: datetime) -> Diagnosis:
     )
     if not view.state.is_final or is_engine_gone:
         return diagnose_progress(view, now)
+    if view.engine is not None and (match := _OWN_WORDS.fullmatch(view.engine.message)):
+        return Diagnosis(
+            reason=match["reason"], cause=match["seen"], since=view.ended_at, actor=Actor.MACHINE,
+            action=match["fix"] or f"then {resume_command(view)}", evidence=attempts_evidence(view),
+        )  # fmt: skip
     failed = view.stage(view.failed_task) if view.failed_task else None
     if failed is not None:
         return diagnose_stage(view, failed)
@@ -39,7 +48,7 @@ def diagnose(view: RunView, now: datetime) -> Diagnosis:
 def _succeeded(view: RunView) -> Diagnosis:
     row = next((row for row in view.checkpoints if row.checkpoint == view.checkpoint), None)
     if view.checkpoint is None:
-        cause = "the run finished; it keeps no checkpoints"
+        cause = "the run finished without checkpoints"
     elif row is not None and row.status == "verified":
         cause = f"the run finished with {view.checkpoint}, verified ({row.level})"
     else:

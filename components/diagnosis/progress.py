@@ -150,6 +150,14 @@ def _training(view: RunView, gang: GangState, now: datetime) -> Diagnosis:
             evidence=_ranks(gang),
         )  # fmt: skip
     used = f", after {gang.restarts_used} restarts" if gang.restarts_used else ""
+    newest = max(gang.checkpoints, key=lambda item: (item.at, item.step), default=None)
+    if newest is not None and newest.state == "abandoned":
+        return Diagnosis(
+            reason="NotSaving", cause=f"the ranks train and are at {at}{used}, but {newest.checkpoint} was not saved: "
+            f"{newest.reason}", since=newest.at, actor=Actor.MACHINE,
+            action="mend that now: the next checkpoint is tried again, a failure meanwhile costs the steps since "
+            f"{view.checkpoint or 'the start'}", evidence=attempts_evidence(view),
+        )  # fmt: skip
     return Diagnosis(
         reason="Training", cause=f"the ranks train and are at {at}{used}", since=since, actor=Actor.NOBODY,
         action="wait", evidence=attempts_evidence(view),

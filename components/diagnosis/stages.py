@@ -14,6 +14,9 @@ _NO_COMMAND = re.compile(r"[Nn]o such file or directory|not found|cannot start|n
 _WORKFLOW_DEADLINE = re.compile(r"Step exceeded its deadline|exceeded workflow deadline")
 _DEADLINE = re.compile(r"longer than the specified deadline|DeadlineExceeded")
 
+_MAX_FAULTS = 60
+"""More than any stage names, so that the list is never cut before its last line, which says what to do."""
+
 _BY_CHECKS = (ExitCode.BAD_INPUT, ExitCode.NODE_UNFIT, ExitCode.ENVIRONMENT_UNFIT, ExitCode.STOPPED)
 
 
@@ -76,7 +79,7 @@ def _by_symptom(view: RunView, stage: StageView) -> Diagnosis | None:
     if _DISK_FULL.search(stage.message):
         return _diagnosis(
             view, stage, "DiskFull", f"{stage.task} ran out of disk space ({_sentence(stage)})", Actor.MACHINE,
-            f"free space there or point storage at another disk, then {resume_command(view)}",
+            f"free space there, or move what fills it to another disk, then {resume_command(view)}",
         )  # fmt: skip
     is_foreign = stage.exit_code is None or stage.exit_code in (126, 127)
     if is_foreign and not stage.reason and _NO_COMMAND.search(stage.engine_message or stage.message):
@@ -129,7 +132,7 @@ def _unverified(view: RunView, stage: StageView) -> Diagnosis:
             Actor.MACHINE, "look at the disk and at who writes there" + (f"; {rest}" if rest else ""),
             _quarantined(view),
         )  # fmt: skip
-    if any(row.run == view.run for row in view.checkpoints):
+    if stage.reason not in ("", "NothingCommitted") or any(row.run == view.run for row in view.checkpoints):
         return _by_own_words(view, stage)
     return _diagnosis(
         view, stage, "NothingCommitted", "the program ended without a checkpoint that could be committed",
@@ -210,7 +213,7 @@ def _diagnosis(
     lines = stage.message.splitlines()
     if lines:
         facts.append(Evidence(object=name, field="message", value=lines[0]))
-    facts += [Evidence(object=name, field="fault", value=line.strip()) for line in lines[1:21]]
+    facts += [Evidence(object=name, field="fault", value=line.strip()) for line in lines[1 : _MAX_FAULTS + 1]]
     facts += [Evidence(object=name, field="last lines", value=line) for line in stage.last_lines]
     return Diagnosis(
         reason=reason, cause=cause, since=stage.ended_at, actor=actor, action=action, evidence=(*facts, *evidence)

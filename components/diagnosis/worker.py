@@ -110,8 +110,8 @@ def explain_worker(failure: Failure) -> WorkerCause:
         )  # fmt: skip
     if failure.kind is FailureKind.PORT_TAKEN:
         return WorkerCause(
-            "PortTaken", f"the rendezvous port was taken: {failure.message}", Actor.MACHINE,
-            "end the process that takes ports in that range",
+            "PortTaken", failure.message, Actor.MACHINE,
+            "end the process that holds it (`ss -ltnp`), or let the program listen on the given MASTER_PORT only",
         )  # fmt: skip
     ending = _ending(failure)
     found = explain_lines(failure.last_lines)

@@ -3,6 +3,7 @@
 import json
 
 from components.integrity.fault import Fault
+from components.integrity.inspector import TensorType
 
 _LOOKED_INTO_BYTES = 4 << 20
 """Parsed JSON takes up to twenty times its text."""
@@ -12,18 +13,18 @@ class JsonInspector:
     """Fed the file's bytes in order; `finish` tells whether they are JSON."""
 
     def __init__(self, path: str, size_bytes: int) -> None:
-        self.num_tensors = 0
-        self.note = ""
+        self.notes: list[str] = []
+        self.tensors: list[TensorType] = []
         self._path, self._text = path, bytearray()
         if size_bytes > _LOOKED_INTO_BYTES:
-            self.note = f"{path}: digest only, {size_bytes} bytes of JSON are too large to look into"
+            self.notes.append(f"digest only, {size_bytes} bytes of JSON are too large to look into")
 
     def feed(self, chunk: memoryview) -> None:
-        if not self.note:
+        if not self.notes:
             self._text += chunk
 
     def finish(self) -> list[Fault]:
-        if self.note:
+        if self.notes:
             return []
         try:
             json.loads(self._text)
@@ -35,3 +36,6 @@ class JsonInspector:
         except (ValueError, RecursionError) as error:
             return [Fault(self._path, f"is not JSON that can be read: {str(error)[:200]}")]
         return []
+
+    def close(self) -> None:
+        """Nothing is open."""

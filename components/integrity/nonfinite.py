@@ -23,6 +23,8 @@ _FORMATS = {
     "F64": _Format(8, 0x7FF0000000000000, 0x7FF0000000000001),
     "F32": _Format(4, 0x7F800000, 0x7F800001),
     "C64": _Format(4, 0x7F800000, 0x7F800001),  # two F32 each
+    "C128": _Format(8, 0x7FF0000000000000, 0x7FF0000000000001),  # two F64 each
+    "C32": _Format(2, 0x7C00, 0x7C01),  # two F16 each
     "BF16": _Format(2, 0x7F80, 0x7F81),
     "F16": _Format(2, 0x7C00, 0x7C01),
     "F8_E5M2": _Format(1, 0x7C, 0x7D),
@@ -44,7 +46,7 @@ class NonFinite:
 
 
 def scanned_size(dtype: str) -> int | None:
-    """Bytes of one scanned value of a safetensors dtype; None when the dtype cannot hold NaN or Inf."""
+    """Bytes of one scanned value of a dtype; None when the dtype cannot hold NaN or Inf."""
     found = _FORMATS.get(dtype)
     return found.size_bytes if found is not None else None
 

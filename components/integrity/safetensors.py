@@ -8,25 +8,21 @@ The header is not trusted: its length, every number in it and its nesting are bo
 import json
 import math
 import reprlib
+import sys
 from dataclasses import dataclass
 from typing import Any
 
+from components.integrity.dtypes import BITS
 from components.integrity.fault import Fault
+from components.integrity.inspector import TensorType
+from components.integrity.regions import MAX_FAULTS, Region, RegionReader, Scan
 
 _MAX_HEADER_BYTES = 100_000_000
 """The format's own limit."""
 _LOOKED_INTO_BYTES = 6 << 20
 """About 70 000 tensors; a larger header would not fit into the memory a verifier may use."""
 _MAX_RANK = 64
-_MAX_FAULTS = 50
 _SHORTEST_ENTRY_BYTES = 48  # "a":{"dtype":"I8","shape":[],"data_offsets":[0,1]}
-
-_BITS = {
-    "BOOL": 8, "U8": 8, "I8": 8, "U16": 16, "I16": 16, "U32": 32, "I32": 32, "U64": 64, "I64": 64,
-    "F16": 16, "BF16": 16, "F32": 32, "F64": 64, "C64": 64,
-    "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
-    "F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +31,7 @@ class Tensor:
 
     name: str
     dtype: str
+    shape: tuple[int, ...]
     begin: int
     end: int
 
@@ -51,27 +48,28 @@ class SafetensorsInspector:
     """Fed the file's bytes in order; `finish` tells what is wrong with it."""
 
     def __init__(self, path: str, size_bytes: int) -> None:
-        self.note = ""
-        self.num_tensors = 0
+        self.notes: list[str] = []
         self._path, self._size_bytes = path, size_bytes
         self._faults: list[Fault] = []
         self._position = 0
         self._header = bytearray()
         self._header_end = 8
         self._tensors: list[Tensor] | None = None
+        self._reader: RegionReader | None = None
         self._is_skipping = False
-        self._next = 0
-        self._partial = bytearray()
-        self._is_reported = False
+
+    @property
+    def tensors(self) -> list[TensorType]:
+        return [TensorType(tensor.name, tensor.dtype, tensor.shape) for tensor in self._tensors or ()]
 
     def feed(self, chunk: memoryview) -> None:
         start, self._position = self._position, self._position + len(chunk)
         if self._is_skipping:
             return
-        if self._tensors is None:
+        if self._reader is None:
             self._take_header(chunk)
-        if self._tensors is not None:
-            self._scan(self._tensors, chunk, start)
+        if self._reader is not None:
+            self._reader.feed(chunk, start)
 
     def finish(self) -> list[Fault]:
         if self._tensors is None and not self._is_skipping:
@@ -99,7 +97,7 @@ class SafetensorsInspector:
             self._fault("has an impossible header length", offset=0, expected=f"2 to {most}", actual=str(length))
             self._is_skipping = True
         elif length > _LOOKED_INTO_BYTES:
-            self.note = f"{self._path}: digest only, its header of {length} bytes is too large to look into"
+            self.notes.append(f"digest only, its header of {length} bytes is too large to look into")
             self._is_skipping = True
         else:
             self._header_end = 8 + length
@@ -112,48 +110,24 @@ class SafetensorsInspector:
             self._fault(error.problem, tensor=error.tensor, offset=8, expected=error.expected, actual=error.actual)
             self._is_skipping = True
             return
-        self.num_tensors = len(self._tensors)
+        regions = (Region(item.begin, item.end, (_scan_of(item),)) for item in self._tensors)
+        self._reader = RegionReader(self._path, regions, self._report)
 
-    def _scan(self, tensors: list[Tensor], chunk: memoryview, start: int) -> None:
-        """Look at the values in `chunk`, which begins at byte `start`; a value may straddle two chunks."""
-        from components.integrity.nonfinite import first_nonfinite, scanned_size
-
-        stop = start + len(chunk)
-        while self._next < len(tensors) and tensors[self._next].begin < stop:
-            tensor = tensors[self._next]
-            size = scanned_size(tensor.dtype)
-            if size is not None and tensor.end > start and not self._is_reported:
-                begin, end = max(tensor.begin, start), min(tensor.end, stop)
-                part = chunk[begin - start : end - start]
-                if self._partial:
-                    missing = size - len(self._partial)
-                    self._partial += part[:missing]
-                    part, begin = part[missing:], begin + missing
-                    if len(self._partial) == size:
-                        self._report(tensor, begin - size, first_nonfinite(memoryview(self._partial), tensor.dtype))
-                        self._partial = bytearray()
-                whole = len(part) - len(part) % size
-                if whole and not self._is_reported:
-                    self._report(tensor, begin, first_nonfinite(part[:whole], tensor.dtype))
-                self._partial += part[whole:]
-            if tensor.end > stop:
-                return
-            self._next += 1
-            self._partial, self._is_reported = bytearray(), False
-
-    def _report(self, tensor: Tensor, begin: int, found: Any) -> None:
-        if found is not None:
-            self._is_reported = True  # one finding a tensor: a poisoned one has millions
-            self._fault(
-                "is not finite", tensor=tensor.name, offset=begin + found.offset, expected="finite values",
-                actual=found.value,
-            )  # fmt: skip
+    def close(self) -> None:
+        """Nothing is open."""
 
     def _fault(
         self, problem: str, *, offset: int, tensor: str | None = None, expected: str = "", actual: str = ""
     ) -> None:
-        if len(self._faults) < _MAX_FAULTS:
-            self._faults.append(Fault(self._path, problem, offset, tensor, expected, actual))
+        self._report(Fault(self._path, problem, offset, tensor, expected, actual))
+
+    def _report(self, fault: Fault) -> None:
+        if len(self._faults) < MAX_FAULTS:
+            self._faults.append(fault)
+
+
+def _scan_of(tensor: Tensor) -> Scan:
+    return Scan(tensor.begin, tensor.end, tensor.dtype, tensor.name)
 
 
 def read_table(text: bytes, *, begin: int, end: int) -> list[Tensor]:
@@ -207,19 +181,19 @@ def _tensor(name: str, value: Any, begin: int) -> Tensor:
     shown = "".join(letter if letter.isprintable() else "?" for letter in name[:200])
     if not isinstance(value, _Entry):
         raise BadHeader("needs exactly dtype, shape and data_offsets", tensor=shown)
-    if not isinstance(value.dtype, str) or value.dtype not in _BITS:
+    if not isinstance(value.dtype, str) or value.dtype not in BITS:
         raise BadHeader("has an unknown dtype", tensor=shown, actual=reprlib.repr(value.dtype))
     shape, offsets = value.shape, value.offsets
     if not _are_counts(shape) or len(shape) > _MAX_RANK:
         raise BadHeader("has an impossible shape", tensor=shown, actual=reprlib.repr(shape))
     if not _are_counts(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise BadHeader("has impossible data_offsets", tensor=shown, actual=reprlib.repr(offsets))
-    num_bits = math.prod(shape) * _BITS[value.dtype]
+    num_bits = math.prod(shape) * BITS[value.dtype]
     size_bytes = offsets[1] - offsets[0]
     if num_bits != size_bytes * 8:
         told = f"{num_bits / 8:.0f} bytes for {value.dtype}{shape}"
         raise BadHeader("has another size than its shape", tensor=shown, expected=told, actual=f"{size_bytes} bytes")
-    return Tensor(shown, value.dtype, begin + offsets[0], begin + offsets[1])
+    return Tensor(shown, sys.intern(value.dtype), tuple(shape), begin + offsets[0], begin + offsets[1])
 
 
 def _are_counts(values: Any) -> bool:

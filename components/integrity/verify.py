@@ -2,56 +2,29 @@
 
     files     the files are exactly those of the manifest, each of its size
     digests   and every byte's SHA-256 is the recorded one
-    tensors   and every safetensors file is well-formed and free of NaN and Inf, every .json file is JSON
+    tensors   and every file is well-formed by its format, free of NaN and Inf, and of the types it had before
 
 Nothing is unpickled, no tensor library is loaded, memory does not grow with the files.
 """
 
-import errno
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import replace
 
 from components.contracts.checkpoint import CheckpointManifest, VerifyLevel
-from components.contracts.dataset import StoredFile
 from components.contracts.document import DamagedDocument
 from components.contracts.layout import checkpoint_manifest_key
-from components.errors import Transient
+from components.integrity.compare import Previous, compare_types
+from components.integrity.examine import Examination, examine_files
 from components.integrity.fault import Fault
-from components.integrity.json_text import JsonInspector
+from components.integrity.formats import Formats
+from components.integrity.inspector import TensorType
+from components.integrity.megatron import integrity_faults
+from components.integrity.one_pass import Wanted
 from components.integrity.safe_path import MANIFEST_NAME, RECEIPTS_NAME, fault_of_path
-from components.integrity.safetensors import SafetensorsInspector
 from components.storage.base import ObjectNotFound, ObjectStore
 
-_CHUNK_BYTES = 1 << 20
 _MAX_MANIFEST_BYTES = 64 << 20
-
-
-@dataclass(frozen=True)
-class Examination:
-    """What a look at a checkpoint found."""
-
-    faults: tuple[Fault, ...]
-    notes: tuple[str, ...] = ()
-    """What could not be looked at more closely, for example the inside of an unknown format."""
-    size_bytes: int = 0
-    """Bytes read."""
-    num_tensors: int = 0
-
-
-class Inspector(Protocol):
-    """Looks at a file's content as it streams by."""
-
-    num_tensors: int
-    note: str
-    """What it did not look into; empty when it looked into everything."""
-
-    def feed(self, chunk: memoryview) -> None:
-        """The next bytes. The buffer is reused: copy what must stay."""
-
-    def finish(self) -> list[Fault]:
-        """All findings, after the last byte."""
 
 
 def verify_checkpoint(store: ObjectStore, folder: str, manifest_sha256: str, level: VerifyLevel) -> list[Fault]:
@@ -62,29 +35,45 @@ def verify_checkpoint(store: ObjectStore, folder: str, manifest_sha256: str, lev
     return list(examine(store, folder, manifest_sha256, level).faults)
 
 
-def examine(store: ObjectStore, folder: str, manifest_sha256: str, level: VerifyLevel) -> Examination:
-    """`verify_checkpoint`, with what was read and what could not be looked into."""
+def examine(
+    store: ObjectStore, folder: str, manifest_sha256: str, level: VerifyLevel, *, workers: int | None = None,
+    previous: Previous | None = None,
+) -> Examination:  # fmt: skip
+    """`verify_checkpoint`, with what was read and what could not be looked into.
+
+    `workers` files are read at a time; None leaves it to the machine. At level `tensors` types are compared with those
+    of `previous`, of which only headers are read. Level `load` looks like `tensors` here: loading is another step.
+    """
     manifest, faults = read_manifest(store, folder, manifest_sha256)
     if manifest is None:
         return Examination(tuple(faults))
     faults = list(_compare_files(store, folder, manifest))
     if level == "files":
         return Examination(tuple(faults))
+    look_inside = level != "digests"
     broken = {fault.file for fault in faults}
-    notes: list[str] = []
-    size_bytes = num_tensors = 0
-    for file in manifest.files:
-        if file.path in broken:
-            continue
-        inspector = _inspector(file) if level == "tensors" else None
-        faults += _read_through(store, folder, file, inspector)
-        size_bytes += file.size_bytes
-        if inspector is not None:
-            num_tensors += inspector.num_tensors
-            notes += [inspector.note] if inspector.note else []
-        elif level == "tensors":
-            notes.append(f"{file.path}: digest only, its format is not looked into")
-    return Examination(tuple(faults), tuple(notes), size_bytes, num_tensors)
+    files = [file for file in _wanted(manifest) if file.path not in broken]
+    found = examine_files(store, folder, files, look_inside=look_inside, workers=workers)
+    faults += found.faults
+    notes = list(found.notes)
+    if look_inside:
+        faults += integrity_faults(store, folder, files)
+    if look_inside and previous is not None and not faults:
+        before = types_of(store, previous)
+        more, said = compare_types(found.types, before, previous=previous) if before else ([], [])
+        faults += more
+        notes += said
+    return replace(found, faults=tuple(faults), notes=tuple(notes))
+
+
+def types_of(store: ObjectStore, previous: Previous) -> dict[str, TensorType]:
+    """The tensors of an earlier checkpoint, from headers alone; empty when it cannot be read any more."""
+    manifest, _ = read_manifest(store, previous.folder, previous.manifest_sha256)
+    if manifest is None or any(True for _ in _compare_files(store, previous.folder, manifest)):
+        return {}
+    formats = Formats(store, previous.folder, _wanted(manifest))
+    formats.read_tables_only()
+    return formats.types()
 
 
 def read_manifest(
@@ -106,6 +95,10 @@ def read_manifest(
         return None, [Fault(MANIFEST_NAME, error.seen)]
 
 
+def _wanted(manifest: CheckpointManifest) -> list[Wanted]:
+    return [Wanted(file.path, file.size_bytes, file.sha256) for file in manifest.files]
+
+
 def _compare_files(store: ObjectStore, folder: str, manifest: CheckpointManifest) -> Iterator[Fault]:
     stored = {item.key[len(folder) + 1 :]: item.size_bytes for item in store.list(folder)}
     listed: set[str] = set()
@@ -125,40 +118,3 @@ def _compare_files(store: ObjectStore, folder: str, manifest: CheckpointManifest
     for path in sorted(stored.keys() - listed):
         if path != MANIFEST_NAME and path.split("/")[0] != RECEIPTS_NAME:
             yield Fault(path, "is not in the manifest", None, None, "", f"{stored[path]} bytes")
-
-
-def _inspector(file: StoredFile) -> Inspector | None:
-    if file.path.endswith(".safetensors"):
-        return SafetensorsInspector(file.path, file.size_bytes)
-    if file.path.endswith(".json"):
-        return JsonInspector(file.path, file.size_bytes)
-    return None
-
-
-def _read_through(store: ObjectStore, folder: str, file: StoredFile, inspector: Inspector | None) -> list[Fault]:
-    digest = hashlib.sha256()
-    buffer = bytearray(_CHUNK_BYTES)
-    view = memoryview(buffer)
-    total = 0
-    try:
-        with store.open(f"{folder}/{file.path}") as stream:
-            while num_bytes := stream.readinto(buffer):  # type: ignore[attr-defined]
-                chunk = view[:num_bytes]
-                digest.update(chunk)
-                if inspector is not None:
-                    inspector.feed(chunk)
-                total += num_bytes
-    except ObjectNotFound:
-        return [Fault(file.path, "disappeared while it was being read")]
-    except OSError as error:
-        if error.errno == errno.EIO:  # a bad sector is damage; anything else says nothing about the checkpoint
-            return [Fault(file.path, "cannot be read: the disk reports an error", total)]
-        where = store.uri_of(f"{folder}/{file.path}")
-        raise Transient("StorageNotAnswering", f"reading {where} broke off: {error}", "check the storage") from error
-    if total != file.size_bytes:
-        return [Fault(file.path, "changed while it was being read", total, None, f"{file.size_bytes} bytes",
-                      f"{total} bytes")]  # fmt: skip
-    faults = inspector.finish() if inspector is not None else []
-    if digest.hexdigest() != file.sha256:
-        faults.insert(0, Fault(file.path, "SHA-256 differs", None, None, file.sha256, digest.hexdigest()))
-    return faults

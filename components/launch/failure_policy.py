@@ -157,7 +157,8 @@ def _seen(agent: AgentStatus, code: ExitCode, state: GangState | None, budget: B
     failure = first_failure(state)
     if failure is not None and code in (ExitCode.WORKER_FAILED, ExitCode.HANG, ExitCode.NODE_FAULT):
         return f"{describe_failure(failure)}; {budget}"
-    return (state.message if state else "") or f"the agent {agent.ending()}"
+    # An error that became a verdict is told with its reason in front, and so is a Finish.
+    return (state.message.removeprefix(f"{state.reason}: ") if state else "") or f"the agent {agent.ending()}"
 
 
 def _verdict(ending: Ending) -> tuple[AgentStatus, ExitCode] | None:
@@ -237,7 +238,7 @@ _FIXES = {
     ExitCode.BUG: "this is a fault of Argosy: keep the agent's log and report it",
     ExitCode.TRANSIENT: "the stage is tried again",
     ExitCode.BAD_INPUT: "correct the run description and submit again",
-    ExitCode.ENVIRONMENT_UNFIT: "mend what the check names",
+    ExitCode.ENVIRONMENT_UNFIT: "mend that, then resume",
     ExitCode.STOPPED: _CONTINUE,
     ExitCode.WORKER_FAILED: "read that rank's log and mend the program",
     ExitCode.HANG: "see in the logs where the ranks wait; slow steps need a longer launch.limits.no_progress",

@@ -158,10 +158,10 @@ def commit(ledger: Ledger, *, manifest: CheckpointManifest, manifest_sha256: str
             checkpoint=manifest.checkpoint, term=manifest.term, step=manifest.step, run=manifest.run,
             data_version=manifest.data_version, folder=folder, manifest_sha256=manifest_sha256,
             size_bytes=manifest.size_bytes, num_files=len(manifest.files), world_size=manifest.world_size,
-            parent=manifest.parent, metrics=manifest.metrics,
+            parent=manifest.parent, metrics=manifest.metrics, lineage=manifest.lineage,
         )  # fmt: skip
 
-    ledger.append(decide)
+    ledger.append(decide, from_known=True)
 
 
 def mark_verified(ledger: Ledger, *, checkpoint: str, level: VerifyLevel) -> CheckpointEntry:

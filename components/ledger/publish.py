@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from components.contracts.checkpoint import CheckpointManifest, CheckpointReceipt
+from components.contracts.checkpoint import CheckpointManifest, CheckpointReceipt, Lineage
 from components.contracts.dataset import StoredFile
 from components.contracts.layout import checkpoint_folder, checkpoint_manifest_key, checkpoint_receipt_key
 from components.contracts.names import checkpoint_id
@@ -36,10 +36,11 @@ def publish_files(
     one of the same name that is there already.
     """
     files = []
+    is_repeat = False
     for path, local in _files_below(source):
         before = local.stat()
-        key = f"{folder}/{path}"
-        sha256 = _copy(store, key, local, size_bytes=before.st_size)
+        sha256, was_there = _copy(store, f"{folder}/{path}", local, size_bytes=before.st_size, look_first=is_repeat)
+        is_repeat |= was_there
         after = local.stat()
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             raise PublishRefused(
@@ -67,7 +68,7 @@ def receipts_present(store: ObjectStore, *, folder: str, node_ranks: Iterable[in
 def write_manifest(
     store: ObjectStore, *, receipts: Iterable[CheckpointReceipt], experiment: str, model_version: str,
     data_version: str, run: str, term: int, step: int, world_size: int, parent: str | None,
-    metrics: Mapping[str, float],
+    metrics: Mapping[str, float], lineage: Lineage | None = None,
 ) -> tuple[CheckpointManifest, str]:  # fmt: skip
     """Write the manifest over all receipts; returns it with its hex SHA-256, both for `ledger.commit`.
 
@@ -90,7 +91,7 @@ def write_manifest(
         checkpoint=checkpoint_id(step=step, term=term), experiment=experiment, model_version=model_version,
         data_version=data_version, run=run, term=term, step=step, world_size=world_size, parent=parent,
         metrics={name: float(value) for name, value in metrics.items() if math.isfinite(value)},
-        files=tuple(files[path] for path in sorted(files)),
+        lineage=lineage, files=tuple(files[path] for path in sorted(files)),
     )  # fmt: skip
     folder = checkpoint_folder(experiment, model_version, data_version, step=step, term=term)
     data = manifest.to_bytes()
@@ -121,11 +122,16 @@ def _files_below(source: Path) -> list[tuple[str, Path]]:
     return sorted(found)
 
 
-def _copy(store: ObjectStore, key: str, local: Path, *, size_bytes: int) -> str:
-    present = store.find(key)
+def _copy(store: ObjectStore, key: str, local: Path, *, size_bytes: int, look_first: bool) -> tuple[str, bool]:
+    """The hex SHA-256, and whether the object was there already.
+
+    Almost always it is not, so nobody asks first; once one was, an earlier try may have left others, which need not be
+    copied again only to be refused.
+    """
+    present = store.find(key) if look_first else None
     if present is None:
         try:
-            return store.create_from(key, local)
+            return store.create_from(key, local), False
         except AlreadyExists:
             present = store.find(key)
     with local.open("rb") as stream:
@@ -133,7 +139,7 @@ def _copy(store: ObjectStore, key: str, local: Path, *, size_bytes: int) -> str:
     same = present is not None and present.size_bytes == size_bytes and _digest_of(store, key) == sha256
     if not same:
         raise _differs(key)
-    return sha256
+    return sha256, True
 
 
 def _digest_of(store: ObjectStore, key: str) -> str:

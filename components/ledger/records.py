@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError
 
-from components.contracts.checkpoint import VerifyLevel
+from components.contracts.checkpoint import Lineage, VerifyLevel
 from components.contracts.document import Document, path_of
 from components.errors import ArgosyError, ExitCode
 from components.ledger.owner import Owner
@@ -79,6 +79,7 @@ class Commit(Document):
     world_size: PositiveInt
     parent: str | None = None
     metrics: dict[str, float] = {}
+    lineage: Lineage | None = None
 
 
 class Verified(Document):
@@ -153,7 +154,10 @@ class Record(Document):
     nonce: str
     """Chosen by the writer: recognises its own record after an answer that never came."""
     at: str
-    """UTC, for people; decides nothing."""
+    """UTC. Only `keep_for` looks at it, and only to keep more."""
+    previous: str | None = None
+    """Hex SHA-256 of the record before this one: a log is a chain, so a copy of its records can be checked against its
+    end. None in the first record."""
     change: Change
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
-from components.contracts.checkpoint import VerifyLevel
+from components.contracts.checkpoint import Lineage, VerifyLevel
 from components.ledger.owner import Owner
 from components.ledger.records import (
     Begin,
@@ -28,7 +28,7 @@ from components.ledger.records import (
 
 CheckpointStatus = Literal["committed", "verified", "quarantined", "retired"]
 
-LEVELS: tuple[VerifyLevel, ...] = ("files", "digests", "tensors")
+LEVELS: tuple[VerifyLevel, ...] = ("files", "digests", "tensors", "load")
 """From the weakest to the strongest."""
 
 
@@ -75,6 +75,7 @@ class CheckpointEntry:
     parent: str | None
     metrics: Mapping[str, float]
     committed_at: str
+    lineage: Lineage | None = None
     status: CheckpointStatus = "committed"
     level: VerifyLevel | None = None
     """What the last VERIFIED record says; kept when it is quarantined or retired later."""
@@ -207,6 +208,7 @@ class _Folding:
             data_version=change.data_version, folder=change.folder, manifest_sha256=change.manifest_sha256,
             size_bytes=change.size_bytes, num_files=change.num_files, world_size=change.world_size,
             parent=change.parent, metrics=MappingProxyType(dict(change.metrics)), committed_at=record.at,
+            lineage=change.lineage,
         )  # fmt: skip
 
     def _verified(self, record: Record, change: Verified) -> None:

@@ -1,5 +1,6 @@
 """Folds what the engine, the stages, the launcher, agent 0 and the ledger say about a run into one `RunView` (pure)."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ _DURING_TRAINING = "training-"
 ENDED_BADLY = (StageState.FAILED, StageState.STOPPED, StageState.LOST)
 _STOPPED_CODES = (ExitCode.STOPPED, ExitCode.INTERRUPTED, *KILLED_FROM_OUTSIDE, None)
 """How a stage ends that was told to: by itself, or killed after its grace period."""
+_REASON = re.compile(r"([A-Z][A-Za-z]+): ")
 _PACE_STEPS = 20
 _SHORT_SECONDS = 2.0
 
@@ -153,13 +155,19 @@ def _stage(task: str, node: EngineNode | None, record: StageRecord | None, engin
         started_at=(node.started_at if node else None) or (record.started_at if record else None),
         ended_at=node.ended_at if node else record.ended_at if record else None,
         exit_code=node.exit_code if node else record.exit_code if record else None,
-        reason=record.reason if record and explains else "",
+        reason=record.reason if record and explains else _reason(node),
         message=(record.message if record and explains else "") or ((node.last_words or node.message) if node else ""),
         engine_message=node.message if node else "",
         last_lines=node.last_lines if node else (),
         fix=record.fix if record and explains else "",
         outputs=(node.outputs if node else {}) or (record.outputs if record else {}),
     )
+
+
+def _reason(node: EngineNode | None) -> str:
+    """The reason a stage's last words begin with: all there is of it when its record could not be stored."""
+    match = _REASON.match(node.last_words) if node and node.phase in ("Failed", "Error") else None
+    return match[1] if match else ""
 
 
 def _stage_state(node: EngineNode | None, record: StageRecord | None, engine: EngineView | None) -> StageState:

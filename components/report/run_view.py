@@ -77,7 +77,7 @@ def read_checkpoints(ledger: Ledger) -> tuple[tuple[CheckpointRow, ...], ClaimVi
         CheckpointRow(
             checkpoint=entry.checkpoint, step=entry.step, term=entry.term, run=entry.run,
             data_version=entry.data_version, status=entry.status, level=entry.level, reason=entry.reason,
-            metrics=dict(entry.metrics), pinned=entry.pinned, size_bytes=entry.size_bytes,
+            retired_by=entry.retired_by, metrics=dict(entry.metrics), pinned=entry.pinned, size_bytes=entry.size_bytes,
             committed_at=entry.committed_at, uri=store.uri_of(entry.folder),
         )
         for entry in state.newest_first()

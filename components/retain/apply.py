@@ -4,43 +4,53 @@ Killed at any point it is simply run again: what is retired is final, and only o
 attempts that can never commit any more are ever deleted. Two cleaners and a live writer do not disturb each other.
 """
 
-import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
+from datetime import datetime
 
-from components.contracts.layout import checkpoint_folder, ledger_folder
 from components.contracts.retention import RetentionPlan, RetentionPolicy
+from components.contracts.units import format_size
 from components.integrity.verify import verify_checkpoint
 from components.ledger.ledger import Ledger
 from components.ledger.records import Change, Deleted, Quarantine, Retire, Retired
-from components.ledger.state import LedgerState
-from components.retain.plan import plan_retention, to_retire
+from components.ledger.state import CheckpointEntry, LedgerState
+from components.retain.objects import delete_objects, doomed_objects
+from components.retain.plan import counted_on, plan_retention, to_retire
 from components.runtime.log import Log
+from components.storage.base import StorageError
 
-_ATTEMPT = re.compile(r"^(?P<data_version>[^/]+)/step-(?P<step>\d{12})/term-(?P<term>\d{6,})/")
 
-
-def apply_retention(ledger: Ledger, policy: RetentionPolicy, *, run: str, log: Log) -> RetentionPlan:
+def apply_retention(
+    ledger: Ledger, policy: RetentionPolicy, *, run: str, log: Log, now: datetime,
+    pause: Callable[[float], None] = time.sleep,
+) -> RetentionPlan:  # fmt: skip
     """Retire what `policy` does not keep and delete it; returns the plan as it holds afterwards."""
-    _retire(ledger, policy, run=run, log=log)
-    num_objects = _delete_objects(ledger, log)
+    try:
+        _retire(ledger, policy, run=run, log=log, now=now)
+    except StorageError:
+        # A full disk, perhaps. What was retired earlier may still go; nothing is given up for the sake of room.
+        _delete(ledger, log, pause)
+        raise
+    _delete(ledger, log, pause)
     _report_deleted(ledger)
-    if num_objects:
-        log.info(f"{num_objects} objects deleted")
-    return plan_retention(ledger.state(), policy)
+    return plan_retention(ledger.state(), policy, now)
 
 
-def _retire(ledger: Ledger, policy: RetentionPolicy, *, run: str, log: Log) -> None:
+def _retire(ledger: Ledger, policy: RetentionPolicy, *, run: str, log: Log, now: datetime) -> None:
+    whole: set[str] = set()
+
     def decide(state: LedgerState) -> Change | None:
-        plan = plan_retention(state, policy)
-        going = to_retire(state, plan)
+        going = to_retire(state, plan_retention(state, policy, now))
         if not going:
             return None
-        damaged = _damaged_survivor(ledger, state, plan)
+        survivors = counted_on(state, policy)
+        damaged = _damaged(ledger, [entry for entry in survivors if entry.checkpoint not in whole])
         if damaged is not None:
             return damaged
+        whole.update(entry.checkpoint for entry in survivors)
         return Retire(
             run=run, checkpoints=tuple(Retired(checkpoint=item.checkpoint, reason=item.reason) for item in going),
-            survivors=plan.kept,
+            survivors=tuple(entry.checkpoint for entry in survivors),
         )  # fmt: skip
 
     while (record := ledger.append(decide)) is not None:
@@ -52,58 +62,26 @@ def _retire(ledger: Ledger, policy: RetentionPolicy, *, run: str, log: Log) -> N
             log.info(f"delete {item.checkpoint}: {item.reason}", checkpoint=item.checkpoint)
 
 
-def _damaged_survivor(ledger: Ledger, state: LedgerState, plan: RetentionPlan) -> Quarantine | None:
-    """The first survivor whose files are not all there any more: it must not be counted on."""
-    for checkpoint in plan.kept:
-        entry = state.checkpoints[checkpoint]
-        if not entry.is_usable:
-            continue
+def _damaged(ledger: Ledger, survivors: list[CheckpointEntry]) -> Quarantine | None:
+    """The first survivor whose files are not all there any more: it must not be counted on.
+
+    Only those are looked at that the rule counts on, a handful whatever else is kept, and each once in a call: what
+    another rule keeps as well takes no part in the promise.
+    """
+    for entry in survivors:
         faults = verify_checkpoint(ledger.store, entry.folder, entry.manifest_sha256, "files")
         if faults:
-            return Quarantine(checkpoint=checkpoint, reason=str(faults[0]))
+            return Quarantine(checkpoint=entry.checkpoint, reason=str(faults[0]))
     return None
 
 
-def _delete_objects(ledger: Ledger, log: Log) -> int:
-    """Delete every object of retired checkpoints and of fenced attempts without a COMMIT; returns how many.
-
-    One listing shows both. The state is folded after it, so that nothing listed can become committed later: an older
-    term is fenced for ever, and the newest term's folders are left alone whether or not its gang still lives.
-    """
-    listed = list(_attempts(ledger))
-    state = ledger.state()
-    retired = {entry.folder for entry in state.checkpoints.values() if entry.status == "retired"}
-    committed = {entry.folder for entry in state.checkpoints.values()}
-    orphans = set()
-    num_objects = 0
-    for key, folder, term in listed:
-        if folder in retired:
-            ledger.store.delete(key)
-        elif folder not in committed and term < state.term:
-            orphans.add(folder)
-            ledger.store.delete(key)
-        else:
-            continue
-        num_objects += 1
-    for folder in sorted(orphans):
+def _delete(ledger: Ledger, log: Log, pause: Callable[[float], None]) -> None:
+    doomed = doomed_objects(ledger)
+    delete_objects(ledger, doomed, pause=pause)
+    for folder in doomed.orphans:
         log.info(f"delete {folder}: an attempt that never committed, of a term that is over")
-    return num_objects
-
-
-def _attempts(ledger: Ledger) -> Iterator[tuple[str, str, int]]:
-    """(key, folder, term) of every object that lies in a checkpoint folder of this experiment and model version."""
-    log_folder = ledger_folder(ledger.experiment, ledger.model_version)
-    root = log_folder.rpartition("/")[0]
-    for item in ledger.store.list(root):
-        match = _ATTEMPT.match(item.key[len(root) + 1 :])
-        if match is None or item.key.startswith(f"{log_folder}/"):
-            continue
-        folder = checkpoint_folder(
-            ledger.experiment, ledger.model_version, match["data_version"], step=int(match["step"]),
-            term=int(match["term"]),
-        )  # fmt: skip
-        if item.key.startswith(f"{folder}/"):
-            yield item.key, folder, int(match["term"])
+    if doomed.keys:
+        log.info(f"{len(doomed.keys)} objects deleted, {format_size(doomed.size_bytes)}")
 
 
 def _report_deleted(ledger: Ledger) -> None:

@@ -6,16 +6,27 @@ counts, and goes once a newer one of its kind, or `keep_last` newer verified one
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from components.contracts.retention import Decision, RetentionPlan, RetentionPolicy
 from components.ledger.state import CheckpointEntry, LedgerState
-from components.retain.policies import keep_best, keep_every_steps, keep_last, keep_pinned, keep_resume_sources
+from components.retain.policies import (
+    keep_best,
+    keep_every_steps,
+    keep_for,
+    keep_last,
+    keep_pinned,
+    keep_resume_sources,
+)
 
 
-def plan_retention(state: LedgerState, policy: RetentionPolicy) -> RetentionPlan:
-    """A decision for every checkpoint ever committed, newest first; retired ones with the reason given then."""
+def plan_retention(state: LedgerState, policy: RetentionPolicy, now: datetime) -> RetentionPlan:
+    """A decision for every checkpoint ever committed, newest first; retired ones with the reason given then.
+
+    `now` matters to `keep_for` alone.
+    """
     entries = state.newest_first()
-    kept = _kept(state, policy, entries)
+    kept = _kept(state, policy, entries, now)
     decisions = []
     for entry in entries:
         reason = kept.get(entry.checkpoint)
@@ -37,7 +48,19 @@ def to_retire(state: LedgerState, plan: RetentionPlan) -> list[Decision]:
     ]
 
 
-def _kept(state: LedgerState, policy: RetentionPolicy, entries: Sequence[CheckpointEntry]) -> dict[str, str]:
+def counted_on(state: LedgerState, policy: RetentionPolicy) -> list[CheckpointEntry]:
+    """The kept ones that make it safe to let others go: the newest verified, of all and of the running branch, and what
+    a running term resumed from. No more than 2 * keep_last and its sources, however many other rules keep.
+    """
+    verified = state.newest_first("verified")
+    newest, branch = verified[: policy.keep_last], _of_running_branch(state, verified)[: policy.keep_last]
+    sources = [state.checkpoints[checkpoint] for checkpoint in keep_resume_sources(state)]
+    return list({entry.checkpoint: entry for entry in (*newest, *branch, *sources)}.values())
+
+
+def _kept(
+    state: LedgerState, policy: RetentionPolicy, entries: Sequence[CheckpointEntry], now: datetime
+) -> dict[str, str]:
     """Reason by checkpoint id; of several rules the first named here gives the reason."""
     verified = [entry for entry in entries if entry.status == "verified"]
     newest = verified[: policy.keep_last]
@@ -48,6 +71,7 @@ def _kept(state: LedgerState, policy: RetentionPolicy, entries: Sequence[Checkpo
         **{item.checkpoint: "keep_last: among the newest verified of the running branch" for item in branch},
         **keep_resume_sources(state),
         **keep_pinned([entry for entry in entries if entry.status != "retired"]),
+        **keep_for(verified, policy.keep_for, now),
         **keep_best(verified, policy.keep_best),
         **keep_every_steps(verified, policy.keep_every_steps),
         **keep_last(verified, policy.keep_last),

@@ -5,8 +5,11 @@ few poisoned saves.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
+from components.contracts.clock import parse_utc
 from components.contracts.retention import KeepBest
+from components.contracts.units import format_duration
 from components.ledger.state import CheckpointEntry, LedgerState
 
 
@@ -40,6 +43,30 @@ def keep_best(verified: Sequence[CheckpointEntry], rule: KeepBest | None) -> Map
         entry.checkpoint: f"keep_best: {rule.metric} {entry.metrics[rule.metric]:.6g} is among the {rule.count} best"
         for entry in best
     }
+
+
+def keep_for(verified: Sequence[CheckpointEntry], seconds: float | None, now: datetime) -> Mapping[str, str]:
+    """Those whose COMMIT was recorded less than `seconds` ago. A recorded time in the future, or none that can be read,
+    keeps as well: a wrong clock may keep too much, and never reaches below the other rules.
+    """
+    if seconds is None:
+        return {}
+    kept = {}
+    for entry in verified:
+        age = _age_seconds(entry, now)
+        if age is None:
+            kept[entry.checkpoint] = f"keep_for: its recorded time {entry.committed_at!r} cannot be read"
+        elif age < seconds:
+            kept[entry.checkpoint] = f"keep_for: committed {entry.committed_at}, kept for {format_duration(seconds)}"
+    return kept
+
+
+def _age_seconds(entry: CheckpointEntry, now: datetime) -> float | None:
+    try:
+        recorded = parse_utc(entry.committed_at)
+    except ValueError:
+        return None
+    return (now - (recorded if recorded.tzinfo else recorded.replace(tzinfo=UTC))).total_seconds()
 
 
 def keep_pinned(entries: Sequence[CheckpointEntry]) -> Mapping[str, str]:

@@ -1,6 +1,7 @@
 """Applies the retention policy and leaves the plan, with a reason for every keep and every delete."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 from components.contracts.layout import retention_plan_key
 from components.ledger.ledger import Ledger
@@ -20,7 +21,7 @@ def run(context: StageContext, spec: RetainSpec) -> Mapping[str, str]:
         return {"kept": "", "deleted": ""}
     store = open_store(context.storage)
     ledger = Ledger(store, spec.experiment, spec.model_version)
-    plan = apply_retention(ledger, spec.policy, run=context.run, log=context.log)
+    plan = apply_retention(ledger, spec.policy, run=context.run, log=context.log, now=datetime.now(UTC))
     for item in plan.decisions:
         if item.action == "keep":
             context.log.info(f"keep {item.checkpoint}: {item.reason}", checkpoint=item.checkpoint)

@@ -17,7 +17,7 @@ from components.contracts.clock import now_text
 from components.contracts.document import read_spec
 from components.contracts.layout import stage_record_key
 from components.contracts.records import StageRecord
-from components.errors import ArgosyError, BadInput, ExitCode, Interrupted, Stopped
+from components.errors import ArgosyError, EnvironmentUnfit, ExitCode, Interrupted, Stopped
 from components.runtime.log import Log
 
 Spec = TypeVar("Spec", bound=BaseModel)
@@ -159,7 +159,9 @@ def _write_outputs(outputs: Mapping[str, str]) -> None:
         for name, value in outputs.items():
             (path / name).write_text(value, encoding="utf-8")
     except OSError as error:
-        raise BadInput("OutputsRefused", f"cannot write outputs to {folder}: {error}", "check ARGOSY_OUT") from error
+        raise EnvironmentUnfit(
+            "OutputsRefused", f"cannot write outputs to {folder}: {error.strerror}", "free space there"
+        ) from error
 
 
 def _leave_record(context: StageContext, store: _RecordStore, **ending: Any) -> None:

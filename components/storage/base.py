@@ -4,18 +4,29 @@ Everything Argosy guarantees about crashes rests on two promises a store makes: 
 and of several writers that `create` the same key exactly one succeeds.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from components.errors import ArgosyError, BadInput, ExitCode
+from components.errors import ArgosyError, ExitCode
+from components.storage.location import S3Location, StoreOptions, parse_location
+
+UNFINISHED = ".tmp-"
+"""How names of unfinished files begin; no key has such a segment and no listing shows one."""
 
 
 class StorageError(ArgosyError):
     """The store refused: permission, a full disk, a path that is not a folder. Not worth retrying as is."""
 
     exit_code = ExitCode.ENVIRONMENT_UNFIT
+
+
+class StorageMisnamed(StorageError):
+    """There is no such store for us: bucket, region, endpoint or credentials are wrong."""
+
+    exit_code = ExitCode.BAD_INPUT
 
 
 class ObjectNotFound(ArgosyError):
@@ -48,7 +59,11 @@ class ObjectStore(Protocol):
     def uri(self) -> str: ...
 
     def create(self, key: str, data: bytes | bytearray) -> None:
-        """Write a new object, durable on return. Raises AlreadyExists when the key is taken."""
+        """Write a new object, durable on return. Raises AlreadyExists when the key is taken and we did not write it.
+
+        Transient says nothing about whether it was written: ask again, or look. Where an answer got lost and the object
+        is found to hold exactly `data`, that is success.
+        """
 
     def create_from(self, key: str, source: Path) -> str:
         """`create` from a local file, streamed; returns the hex SHA-256 of what was written.
@@ -81,11 +96,27 @@ class ObjectStore(Protocol):
         """Where the object lies on this machine, or None when it must be fetched first."""
 
 
-def open_store(uri: str) -> ObjectStore:
-    """The store at `uri`: `file:///absolute/folder`. Raises BadInput for another scheme."""
-    scheme, separator, path = uri.partition("://")
-    if separator and scheme == "file" and path.startswith("/"):
-        from components.storage.local import LocalStore
+def open_store(uri: str, options: StoreOptions | None = None, *, is_patient: bool = True) -> ObjectStore:
+    """The store at `uri`: `file:///absolute/folder` or `s3://bucket/prefix`. Raises BadInput for anything else.
 
-        return LocalStore(Path(path))
-    raise BadInput("UnknownStorage", f"storage is {uri!r}", "use file:///absolute/folder")
+    What `options` leaves open, the environment says (`AWS_ENDPOINT_URL_S3`, `AWS_REGION`, ...); credentials come from
+    there alone. Nothing is asked of the store yet. For people at a terminal, who are not patient, a store that does not
+    answer is given up on after seconds instead of a minute.
+    """
+    place = parse_location(uri)
+    if isinstance(place, S3Location):
+        from components.storage.s3 import open_s3  # boto3 takes a third of a second to load
+
+        around = StoreOptions.of_environment(os.environ)
+        return open_s3(place, (options or StoreOptions()).over(around), is_patient=is_patient)
+    from components.storage.local import LocalStore
+
+    return LocalStore(place.folder)
+
+
+def key_parts(key: str) -> list[str]:
+    """The segments of a key. Raises ValueError for one that could leave the root or hide among unfinished writes."""
+    parts = key.strip("/").split("/")
+    if any(part in ("", ".", "..") or part.startswith(UNFINISHED) for part in parts):
+        raise ValueError(f"not a storage key: {key!r}")
+    return parts

@@ -1,7 +1,8 @@
 """`file://` storage: objects are files, atomic by link and rename, durable by fsync.
 
-`link()` fails when the name exists, also on NFS, which makes it the conditional write. Unfinished files are called
-`.tmp-*` and are invisible to `list`.
+`link()` fails when the name exists, also on NFS, which makes it the conditional write. Unfinished files have no name
+where the file system allows it; elsewhere, and for the moment of a replacement, they are called `.tmp-*` and are
+invisible to `list`.
 """
 
 import errno
@@ -13,9 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from components.errors import Transient
-from components.storage.base import AlreadyExists, ObjectInfo, ObjectNotFound, StorageError
+from components.storage.base import UNFINISHED, AlreadyExists, ObjectInfo, ObjectNotFound, StorageError, key_parts
 
-_TEMPORARY = ".tmp-"
 _TRANSIENT = (errno.ESTALE, errno.ETIMEDOUT, errno.EINTR, errno.EAGAIN)
 _COPY_BYTES = 1 << 20
 _FOLDER_TRIES = 10
@@ -89,24 +89,24 @@ class LocalStore:
         return self._path(key)
 
     def _path(self, key: str) -> Path:
-        parts = key.strip("/").split("/")
-        if any(part in ("", ".", "..") or part.startswith(_TEMPORARY) for part in parts):
-            raise ValueError(f"not a storage key: {key!r}")
-        return self.root.joinpath(*parts)
+        return self.root.joinpath(*key_parts(key))
 
     def _write(self, key: str, fill: Callable[[BinaryIO], None], *, exclusive: bool) -> None:
         path = self._path(key)
-        temporary = path.parent / f"{_TEMPORARY}{uuid.uuid4().hex}"
+        temporary = path.parent / f"{UNFINISHED}{uuid.uuid4().hex}"
         try:
             try:
-                with self._open_temporary(temporary) as file:
+                file, is_nameless = self._open_unfinished(temporary)
+                with file:
                     fill(file)
                     file.flush()
                     os.fsync(file.fileno())
-                if exclusive:
-                    os.link(temporary, path)
-                else:
+                    if is_nameless:
+                        self._name(file, path if exclusive else temporary)
+                if not exclusive:
                     os.replace(temporary, path)
+                elif not is_nameless:
+                    os.link(temporary, path)
             finally:
                 temporary.unlink(missing_ok=True)
             _sync_folder(path.parent)
@@ -115,14 +115,31 @@ class LocalStore:
         except OSError as error:
             raise self._refused("write", path, error) from error
 
-    def _open_temporary(self, temporary: Path) -> BinaryIO:
-        for _ in range(_FOLDER_TRIES):
+    def _open_unfinished(self, temporary: Path) -> tuple[BinaryIO, bool]:
+        """A new file, and whether it has no name: where the file system can, a killed writer leaves nothing behind."""
+        for tries_left in reversed(range(_FOLDER_TRIES)):
             _make_folders(temporary.parent)
             try:
-                return temporary.open("xb")
+                descriptor = _open_nameless(temporary.parent)
+                if descriptor is None:
+                    return temporary.open("xb"), False
+                return os.fdopen(descriptor, "wb"), True
             except FileNotFoundError:
-                continue  # a concurrent delete removed the folder while it was empty
-        return temporary.open("xb")
+                if not tries_left:  # a concurrent delete removed the folder while it was empty
+                    raise
+        raise AssertionError("unreachable")
+
+    def _name(self, file: BinaryIO, path: Path) -> None:
+        """Give a nameless file its name. Raises FileExistsError."""
+        for tries_left in reversed(range(_FOLDER_TRIES)):
+            try:
+                # Python follows the link in /proc only when it is given a folder to start from; this one is not used.
+                os.link(f"/proc/self/fd/{file.fileno()}", path, src_dir_fd=file.fileno(), follow_symlinks=True)
+                return
+            except FileNotFoundError:
+                if not tries_left:
+                    raise
+                _make_folders(path.parent)  # nothing in it had a name yet, so a concurrent delete took it as empty
 
     def _walk(self, folder: Path, prefix: str) -> Iterator[ObjectInfo]:
         try:
@@ -132,7 +149,7 @@ class LocalStore:
         except OSError as error:
             raise self._refused("list", folder, error) from error
         for entry in entries:
-            if entry.name.startswith(_TEMPORARY):
+            if entry.name.startswith(UNFINISHED):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 yield from self._walk(Path(entry.path), f"{prefix}/{entry.name}")
@@ -174,6 +191,15 @@ def _make_folders(folder: Path) -> None:
     for path in reversed(missing):
         path.mkdir(exist_ok=True)
         _sync_folder(path.parent)
+
+
+def _open_nameless(folder: Path) -> int | None:
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+    except (AttributeError, OSError) as error:  # not Linux, or a file system without it, such as NFS
+        if isinstance(error, FileNotFoundError):
+            raise
+        return None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -6,12 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-BAD_INPUT = 78
-"""Exit code for wrong arguments or input: the run's description is at fault, so no restart helps."""
-
-
-class Unusable(Exception):
-    """Arguments, data or a checkpoint the trainer cannot work with; the message says what to do."""
+from components.trainer.endings import BAD_INPUT
 
 
 @dataclass(frozen=True)

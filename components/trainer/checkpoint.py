@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from components.trainer.arguments import Unusable
+from components.trainer.endings import Unusable
 from components.trainer.model import ModelShape
 
 FORMAT = "argosy-trainer/1"

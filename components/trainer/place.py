@@ -8,7 +8,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore, PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
-from components.trainer.arguments import Arguments, Unusable
+from components.trainer.arguments import Arguments
+from components.trainer.endings import Unusable
 from components.trainer.worker import Worker
 
 _CPU = "cpu"

@@ -9,9 +9,11 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from components.dataset.reader import Cursor, DatasetDamaged, PackedDataset, inputs_and_targets
-from components.trainer.arguments import Arguments, Unusable
+from components.dataset.loader import Loader
+from components.dataset.reader import Cursor, DatasetDamaged, PackedDataset
+from components.trainer.arguments import Arguments
 from components.trainer.checkpoint import TrainingState, load_tensors, read_state, write_checkpoint
+from components.trainer.endings import TrainingDiverged, Unusable
 from components.trainer.model import ModelShape, Transformer
 from components.trainer.place import join, make_deterministic
 from components.trainer.progress import Progress, Step
@@ -19,10 +21,6 @@ from components.trainer.random_state import gather_random_states, seed_rank, set
 from components.trainer.reduction import OrderedSum, ordered_sum
 from components.trainer.stop import StopFlag
 from components.trainer.worker import Worker
-
-
-class TrainingDiverged(Exception):
-    """The loss is no longer a number: going on, or restarting from here, would only save garbage."""
 
 
 def train(arguments: Arguments, worker: Worker) -> None:
@@ -62,14 +60,17 @@ class _Training:
     ) -> None:  # fmt: skip
         self._arguments, self._worker, self._data, self._shape = arguments, worker, data, shape
         self._device, self._stop = device, stop
-        self._global_batch = arguments.batch * worker.world_size
         self._model = Transformer(shape, dropout=arguments.dropout).to(device)
         self._optimizer = _optimizer(self._model, arguments)
         self._step, self._checkpointed = 0, -1
-        self._cursor = data.cursor(seed=worker.seed)
+        start = data.cursor(seed=worker.seed)
         seed_rank(worker.seed, worker.rank, 0)
         if resumed is not None:
-            self._restore(resumed)
+            start = self._restore(resumed)
+        self._loader = Loader(
+            data, start, global_batch=arguments.batch * worker.world_size, rank=worker.rank,
+            world_size=worker.world_size,
+        )  # fmt: skip
         self._sum = OrderedSum(worker.world_size)
         self._ddp = DistributedDataParallel(self._model, device_ids=[device] if device.type == "cuda" else None)
         self._ddp.register_comm_hook(None, self._sum.hook)
@@ -77,7 +78,8 @@ class _Training:
     def run(self) -> None:
         worker, total = self._worker, self._arguments.steps
         say(worker, self._introduction())
-        with Progress(worker.progress, log_every=self._arguments.log_every if worker.is_first else None) as progress:
+        log_every = self._arguments.log_every if worker.is_first else None
+        with self._loader, Progress(worker.progress, log_every=log_every) as progress:
             stopping = False
             while self._step < total and not stopping:
                 step, stopping = self._one_step()
@@ -111,7 +113,6 @@ class _Training:
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         self._step += 1
-        self._cursor = self._cursor.advance(self._global_batch)
         ended = time.perf_counter()
         comm = self._sum.take_seconds() + gathered - gathering
         step = Step(
@@ -121,14 +122,11 @@ class _Training:
         return step, num_stopping > 0
 
     def _batch(self) -> tuple[Tensor, Tensor, int]:
-        rows = self._data.batch(
-            self._cursor, global_batch=self._global_batch, rank=self._worker.rank, world_size=self._worker.world_size
-        )
-        inputs, targets = inputs_and_targets(rows, end_of_document=self._data.end_of_document)
+        batch = next(self._loader)
         return (
-            torch.from_numpy(inputs).to(self._device),
-            torch.from_numpy(targets).to(self._device),
-            int((targets >= 0).sum()),
+            torch.from_numpy(batch.inputs).to(self._device),
+            torch.from_numpy(batch.targets).to(self._device),
+            int((batch.targets >= 0).sum()),
         )
 
     def _gather(self, loss_sum: Tensor, num_targets: int) -> tuple[float, float, float]:
@@ -151,23 +149,24 @@ class _Training:
         random_states = gather_random_states(self._device)
         if worker.is_first:
             state = TrainingState(
-                step=self._step, cursor=self._cursor.state(), shape=self._shape, settings=asdict(self._arguments),
+                step=self._step, cursor=self._loader.state(), shape=self._shape, settings=asdict(self._arguments),
                 random_states=random_states,
             )  # fmt: skip
             write_checkpoint(worker.checkpoints / f"step-{self._step}", state, self._model, self._optimizer)
             say(worker, f"checkpoint of step {self._step} written")
 
-    def _restore(self, resumed: TrainingState) -> None:
+    def _restore(self, resumed: TrainingState) -> Cursor:
+        """Everything but the data, and the place in that."""
         worker = self._worker
         assert worker.resume is not None
         load_tensors(worker.resume, resumed, self._model, self._optimizer)
         self._step = self._checkpointed = resumed.step
-        self._cursor = self._resumed_cursor(resumed)
         if len(resumed.random_states) == worker.world_size:
             set_random_state(resumed.random_states[worker.rank], self._device)
         else:
             seed_rank(worker.seed, worker.rank, resumed.step)
             say(worker, f"{worker.world_size} ranks instead of {len(resumed.random_states)}: random states start anew")
+        return self._resumed_cursor(resumed)
 
     def _resumed_cursor(self, resumed: TrainingState) -> Cursor:
         if resumed.cursor.get("data_version") != self._data.data_version:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.trainer.arguments import Unusable
+from components.trainer.endings import Unusable
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`python -m components.verify`."""
+"""`python -m components.verify`: the stage with `--spec`, and a look at any checkpoint without."""
 
 import sys
 
@@ -6,6 +6,9 @@ from components.runtime.stage import stage_main
 from components.storage.base import open_store
 from components.verify.run import run
 from components.verify.spec import VerifySpec
+from components.verify.standalone import is_standalone, main
 
 if __name__ == "__main__":
+    if is_standalone(sys.argv[1:]):
+        sys.exit(main(sys.argv[1:]))
     stage_main("verify", VerifySpec, run, open_store=open_store, argv=sys.argv[1:])

@@ -1,21 +1,28 @@
 """Re-reads every byte of one checkpoint and writes the verdict into the ledger: VERIFIED or QUARANTINE."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from time import monotonic
 
 from components.contracts.checkpoint import VerifyLevel
 from components.contracts.units import format_size
 from components.errors import BadInput, VerificationFailed
+from components.integrity.compare import Previous
+from components.integrity.examine import Examination
 from components.integrity.fault import Fault
-from components.integrity.verify import examine
+from components.integrity.one_pass import Wanted
+from components.integrity.verify import examine, read_manifest
 from components.ledger.ledger import Ledger, mark_verified, quarantine
 from components.ledger.state import CheckpointEntry, LedgerState
 from components.runtime.log import Log
 from components.runtime.stage import StageContext
 from components.storage.base import open_store
+from components.verify.load import load_files
 from components.verify.spec import VerifySpec
 
 _NUM_LOGGED = 50
+_DURING_TRAINING = "training-"
+"""How agent 0 names the tasks it runs beside the ranks."""
 
 
 def run(context: StageContext, spec: VerifySpec) -> Mapping[str, str]:
@@ -27,8 +34,11 @@ def run(context: StageContext, spec: VerifySpec) -> Mapping[str, str]:
     entry = _chosen(ledger, ledger.state(), context.inputs.get("checkpoint", ""))
     if entry.status in ("quarantined", "retired"):
         raise _failed(entry)
-    verify_entry(ledger, entry, spec.level, context.log)
-    return {"checkpoint": entry.checkpoint, "verdict": "verified", "level": spec.level}
+    level = spec.level
+    if level == "load" and context.task.startswith(_DURING_TRAINING):
+        level = "tensors"  # loading would take memory from the ranks; the stage after training does it
+    verify_entry(ledger, entry, level, context.log)
+    return {"checkpoint": entry.checkpoint, "verdict": "verified", "level": level}
 
 
 def _chosen(ledger: Ledger, state: LedgerState, wanted: str) -> CheckpointEntry:
@@ -48,10 +58,15 @@ def _chosen(ledger: Ledger, state: LedgerState, wanted: str) -> CheckpointEntry:
     )  # fmt: skip
 
 
-def verify_entry(ledger: Ledger, entry: CheckpointEntry, level: VerifyLevel, log: Log) -> None:
-    """Read `entry` through and record the verdict; every fault is logged. Raises VerificationFailed."""
+def verify_entry(
+    ledger: Ledger, entry: CheckpointEntry, level: VerifyLevel, log: Log, *, workers: int | None = None
+) -> Examination:
+    """Read `entry` through and record the verdict; every fault is logged. Raises VerificationFailed.
+
+    `workers` files are read at a time; None leaves it to the machine.
+    """
     started = monotonic()
-    found = examine(ledger.store, entry.folder, entry.manifest_sha256, level)
+    found = _examine(ledger, entry, level, workers)
     seconds = monotonic() - started
     for note in found.notes:
         log.info(note, checkpoint=entry.checkpoint)
@@ -67,6 +82,36 @@ def verify_entry(ledger: Ledger, entry: CheckpointEntry, level: VerifyLevel, log
         f" {found.num_tensors} tensors looked into, {seconds:.2f} s",
         checkpoint=entry.checkpoint, step=entry.step, verify_level=level,
     )  # fmt: skip
+    return found
+
+
+def _examine(ledger: Ledger, entry: CheckpointEntry, level: VerifyLevel, workers: int | None) -> Examination:
+    store = ledger.store
+    previous = previous_of(ledger.state(), entry) if level in ("tensors", "load") else None
+    found = examine(store, entry.folder, entry.manifest_sha256, level, workers=workers, previous=previous)
+    if level != "load" or found.faults:
+        return found
+    manifest, faults = read_manifest(store, entry.folder, entry.manifest_sha256)
+    if manifest is None:
+        return replace(found, faults=tuple(faults))
+    files = [Wanted(file.path, file.size_bytes, file.sha256) for file in manifest.files]
+    loaded = load_files(store, entry.folder, files)
+    return replace(found, faults=loaded.faults, notes=(*found.notes, *loaded.notes))
+
+
+def previous_of(state: LedgerState, entry: CheckpointEntry) -> Previous | None:
+    """What `entry` is compared with: the usable one its run committed before it, else the one it was resumed from."""
+    own = [
+        other for other in state.checkpoints.values()
+        if other.run == entry.run and other.seq < entry.seq and other.status == "verified"
+    ]  # fmt: skip
+    if own:
+        before = max(own, key=lambda other: other.seq)
+        return Previous(before.checkpoint, before.folder, before.manifest_sha256, is_same_run=True)
+    parent = state.checkpoints.get(entry.parent or "")
+    if parent is None or not parent.is_usable:
+        return None
+    return Previous(parent.checkpoint, parent.folder, parent.manifest_sha256, is_same_run=False)
 
 
 def _reason(faults: tuple[Fault, ...]) -> str:

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from components.errors import ArgosyError
@@ -39,7 +40,8 @@ def main() -> int:
 
 def _answer(descriptor: int | None, text: str) -> None:
     if descriptor is not None:
-        os.write(descriptor, text.encode())
+        with suppress(BrokenPipeError):  # whoever asked was killed meanwhile; the run goes on without it
+            os.write(descriptor, text.encode())
         os.close(descriptor)
 
 

@@ -1,5 +1,6 @@
 """What the command line does with runs on this machine: create, start, watch, stop, resume."""
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -24,9 +25,13 @@ _LEAVING_SECONDS = 5.0
 
 
 def home(environ: Mapping[str, str] = os.environ) -> Path:
-    """`$ARGOSY_HOME`, by default `~/.local/state/argosy`."""
+    """`$ARGOSY_HOME`, by default `~/.local/state/argosy`. Raises BadInput where a user's home is unknown."""
     given = environ.get("ARGOSY_HOME", "")
-    return Path(given).expanduser().absolute() if given else Path.home() / ".local" / "state" / "argosy"
+    try:
+        return Path(given).expanduser().absolute() if given else Path.home() / ".local" / "state" / "argosy"
+    except RuntimeError as error:
+        what = f"ARGOSY_HOME is {given!r}" if given else "neither ARGOSY_HOME nor HOME is set"
+        raise BadInput("NoHome", f"{what}, and no such user's home is known", "set ARGOSY_HOME to a folder") from error
 
 
 def create_run(
@@ -78,6 +83,12 @@ def create_run(
     return RunDir(folder)
 
 
+def withdraw_run(run_dir: RunDir) -> None:
+    """Remove a run for which no engine was ever started; any other is left alone."""
+    if not run_dir.engine_log_path.exists():
+        shutil.rmtree(run_dir.path, ignore_errors=True)
+
+
 def start_engine(run_dir: RunDir, *, resume: bool = False) -> int:
     """Start the run's engine as a process of its own session and return its pid once it holds the run.
 
@@ -111,11 +122,22 @@ def start_engine(run_dir: RunDir, *, resume: bool = False) -> int:
 
 
 def request_stop(run_dir: RunDir, *, by: str, force: bool = False) -> None:
-    """Ask the engine to stop the run: gracefully, or with `force` at once and without the exit handler."""
+    """Ask the engine to stop the run: gracefully, or with `force` at once and without the exit handler.
+
+    Raises EnvironmentUnfit when the request cannot be written.
+    """
     request = StopRequest(by=by, at=now_text(), force=force)
     temporary = run_dir.path / f".stop-{secrets.token_hex(4)}"
-    _write(temporary, request.to_bytes())
-    os.replace(temporary, run_dir.stop_path)
+    try:
+        _write(temporary, request.to_bytes())
+        os.replace(temporary, run_dir.stop_path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise EnvironmentUnfit(
+            "StopNotWritten", f"cannot write {run_dir.stop_path}: {error.strerror}",
+            "free space there, or end the engine of the run with SIGTERM: `resume` then continues it",
+        ) from error  # fmt: skip
 
 
 def resume(run_dir: RunDir) -> int:
@@ -170,6 +192,10 @@ def _runs(home: Path) -> Iterator[RunDir]:
         entries = list(os.scandir(home / "runs"))
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise EnvironmentUnfit(
+            "HomeNotReadable", f"cannot list {home / 'runs'}: {error.strerror}", "set ARGOSY_HOME to a folder of yours"
+        ) from error
     for entry in entries:
         run_dir = RunDir(Path(entry.path))
         if not entry.name.startswith(".") and run_dir.manifest_path.is_file():

@@ -240,10 +240,10 @@ class Engine:
     def _start_one(self, item: Ready) -> None:
         folder = self._dir.path / attempt_folder(item.node, item.attempt)
         try:
-            argv, image = container_command(item.leaf, item.arguments(), self._variables(), attempt=item.attempt)
+            argv, image, given = container_command(item.leaf, item.arguments(), self._variables(), attempt=item.attempt)
             prepare_folder(folder)
             environment = container_environment(
-                os.environ, folder=folder, stop_path=self._dir.stop_path, node=self._node, image=image
+                os.environ, given, folder=folder, stop_path=self._dir.stop_path, node=self._node, image=image
             )
             command = Command(argv, environment, folder, folder / "output.log", folder / "last-words")
             pid = start(command, close_fds=(self._journal.descriptor, self._wake_read, self._wake_write))

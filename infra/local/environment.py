@@ -19,18 +19,22 @@ _NAMES = frozenset(
 )  # fmt: skip
 _PREFIXES = (
     "LC_", "CUDA_", "NCCL_", "GLOO_", "UCX_", "OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "KMP_", "TORCH_",
-    "TORCHINDUCTOR_", "PYTORCH_", "TRITON_", "HF_", "AWS_",
+    "TORCHINDUCTOR_", "PYTORCH_", "TRITON_", "HF_", "AWS_", "ARGOSY_S3_", "ARGOSY_CACHE",
 )  # fmt: skip
 
 
 def container_environment(
-    inherited: Mapping[str, str], *, folder: Path, stop_path: Path, node: str, image: str
+    inherited: Mapping[str, str], given: Mapping[str, str], *, folder: Path, stop_path: Path, node: str, image: str
 ) -> dict[str, str]:
-    """Variables of one attempt in `folder`. `node` names this machine, `image` what would run in a pod."""
+    """Variables of one attempt in `folder`. `given` are its template's, over inherited ones and under the engine's own.
+
+    `node` names this machine, `image` what would run in a pod.
+    """
     kept = {name: value for name, value in inherited.items() if name in _NAMES or name.startswith(_PREFIXES)}
     interpreter = str(Path(sys.executable).parent)  # not resolved: a virtual environment is where it was started
     return {
         **kept,
+        **given,
         "PATH": os.pathsep.join([interpreter, inherited.get("PATH", os.defpath)]),
         "PYTHONPATH": str(CHECKOUT),
         "PYTHONUNBUFFERED": "1",

@@ -48,19 +48,20 @@ def task_arguments(
 
 def container_command(
     leaf: Leaf, arguments: Mapping[str, str], workflow: Mapping[str, str], *, attempt: int
-) -> tuple[list[str], str]:
-    """The command line of one attempt, and the name of its image."""
+) -> tuple[list[str], str, dict[str, str]]:
+    """The command line of one attempt, the name of its image, and the variables its template sets."""
     container = leaf.template.container
     assert container is not None, "a leaf is a container"
     value: Any = {
         "argv": [*container.command, *container.args],
         "image": container.image,
+        "env": {variable.name: variable.value for variable in container.env},
         "inputs": {**leaf.template.inputs.values(), **arguments},
     }
     value = substitute(value, workflow)
     value = substitute(value, {f"inputs.parameters.{name}": text for name, text in value["inputs"].items()})
     value = substitute(value, {"retries": str(attempt)})
-    return value["argv"], value["image"]
+    return value["argv"], value["image"], value["env"]
 
 
 def _failures(nodes: Mapping[str, NodeState]) -> str:

@@ -28,6 +28,10 @@ def changes(before: RunView | None, after: RunView) -> list[str]:
     for row in reversed(after.checkpoints):
         if row.run == after.run and known.get(row.checkpoint) != row.status:
             lines.append(_checkpoint_change(row))
+    lost = [item for gang in before.gangs for item in gang.checkpoints] if before else []
+    for item in after.gang.checkpoints if after.gang else ():
+        if item.state == "abandoned" and item not in lost:
+            lines.append(f"checkpoint {item.checkpoint} not saved: {plain_line(item.reason)}")
     return lines
 
 

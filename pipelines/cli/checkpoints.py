@@ -20,6 +20,7 @@ from components.ledger.ledger import Ledger
 from components.report.run_view import read_checkpoints
 from components.report.text import plain_line
 from components.storage.base import ObjectNotFound, ObjectStore, open_store
+from components.storage.location import StoreOptions
 from pipelines.cli.options import output_option, print_json
 from pipelines.cli.present import local_time, table
 
@@ -110,21 +111,24 @@ def _place(config: Path | None, experiment: str | None, model_version: str | Non
     from infra.local.client import home
 
     default_storage = f"file://{home()}/storage"
+    options = StoreOptions()
     if config is not None:
         from pipelines.config import load_config
 
         loaded = load_config(config)
         experiment = experiment or loaded.experiment
         model_version, storage = model_version or loaded.model_version, storage or loaded.storage
+        options = loaded.store_options
     elif experiment is None:
         from pipelines.cli.local_run import find_run
 
         info = find_run(None).info
         experiment, model_version = info.experiment, model_version or info.model_version
         storage = storage or info.storage
+        options = StoreOptions.of_description(info.description.get("storage_options"))
     model_version = model_version or "v1"
     _require_names(experiment, model_version)
-    return _Place(open_store(storage or default_storage), experiment, model_version)
+    return _Place(open_store(storage or default_storage, options, is_patient=False), experiment, model_version)
 
 
 def _require_names(experiment: str, model_version: str) -> None:

@@ -1,5 +1,6 @@
 """Files a command writes for people: complete or not there at all."""
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -12,7 +13,10 @@ def write_file(path: Path, text: str, *, overwrite: bool) -> None:
     if path.exists() and not path.is_file():
         if path.is_dir():
             raise BadInput("CannotWrite", f"{path} is a folder", "name a file")
-        path.write_text(text, encoding="utf-8")  # a pipe or a device: there is nothing to replace
+        try:
+            path.write_text(text, encoding="utf-8")  # a pipe or a device: there is nothing to replace
+        except OSError as error:
+            raise BadInput("CannotWrite", f"cannot write {path}: {error.strerror}", "choose another place") from error
         return
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -29,4 +33,5 @@ def write_file(path: Path, text: str, *, overwrite: bool) -> None:
     except OSError as error:
         raise BadInput("CannotWrite", f"cannot write {path}: {error.strerror}", "choose another place") from error
     finally:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            aside.unlink()

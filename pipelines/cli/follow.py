@@ -18,6 +18,7 @@ from components.errors import ExitCode, Interrupted
 from pipelines.cli.changes import changes, is_worth_telling
 from pipelines.cli.options import print_json
 from pipelines.cli.present import last_words, progress, repeat_command, view_json
+from pipelines.cli.streams import discard_output
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -100,14 +101,17 @@ def choose_show(*, output: str, known: RunView | None = None) -> Show:
 def follow(run: FollowedRun, show: Show, *, start: Callable[[], object] | None = None) -> RunView:
     """Start the engine (`start`) and look until the run is over; the last look is the result.
 
-    Ctrl-C asks for a graceful stop, a second one kills; a third gives up waiting. SIGTERM and SIGHUP end only this
-    process: the run goes on, and Interrupted says how to reach it.
+    Ctrl-C asks for a graceful stop, a second one kills; a third gives up waiting. SIGTERM, SIGHUP and a reader that
+    left end only this process: the run goes on, and Interrupted says how to reach it.
     """
     with _signals() as wait_for_signal:
         try:
             if start is not None:
                 start()
             return _look_until_over(run, show, wait_for_signal)
+        except BrokenPipeError as error:
+            discard_output()
+            raise _following_ended(run.view().run, "nobody reads this output any more") from error
         finally:
             show.close()
 
@@ -119,8 +123,32 @@ def follow_to_end(run: "LocalRun", output: str, *, start: Callable[[], object], 
     if output == "json":
         print_json(view_json(view, diagnosis))
     else:
-        click.echo("\n".join(last_words(view, diagnosis, repeat_command(run.info.argv))))
+        _echo_last("\n".join(last_words(view, diagnosis, repeat_command(run.info.argv))))
     return view.exit_code if view.exit_code is not None else int(ExitCode.INTERRUPTED)
+
+
+def _following_ended(run: str, why: str) -> Interrupted:
+    return Interrupted(
+        "FollowingEnded", f"{why}; run {run} goes on", f"see it with `status {run}`, end it with `stop {run}`"
+    )
+
+
+def announce(text: str, output: str) -> None:
+    """Say what is about to start, to people. Raises Interrupted when nobody reads it: then nothing should start."""
+    try:
+        if output == "text":
+            click.echo(text)
+    except BrokenPipeError as error:
+        discard_output()
+        raise Interrupted("NotStarted", "nobody reads this output", "use --detach to start and leave") from error
+
+
+def _echo_last(text: str) -> None:
+    """Print what nothing follows: the exit code still tells how the run ended when nobody reads it."""
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        discard_output()
 
 
 def detached(run: "LocalRun", output: str, *, start: Callable[[], object]) -> int:
@@ -149,10 +177,7 @@ def _look_until_over(run: FollowedRun, show: Show, wait_for_signal: Callable[[fl
             return view
         for number in wait_for_signal(_LEAVING_LOOK_SECONDS if is_final else _LOOK_SECONDS):
             if number != signal.SIGINT:
-                raise Interrupted(
-                    "FollowingEnded", f"this process was told to end; run {view.run} goes on",
-                    f"see it with `status {view.run}`, end it with `stop {view.run}`",
-                )  # fmt: skip
+                raise _following_ended(view.run, "this process was told to end")
             num_interrupts += 1
             if num_interrupts > 2:
                 raise Interrupted("FollowingEnded", f"no longer waiting for run {view.run}", f"see `status {view.run}`")

@@ -4,12 +4,15 @@ from pathlib import Path
 
 import click
 
+from pipelines.cli.options import output_option, print_json
+
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), default=Path("run.yaml"))
 @click.option("--recipe", metavar="NAME", help="The built-in description to start from; see `recipes`.")
 @click.option("--experiment", metavar="NAME", help="The experiment's name.  [default: the recipe's]")
-def init(file: Path, recipe: str | None, experiment: str | None) -> None:
+@output_option
+def init(file: Path, recipe: str | None, experiment: str | None, output: str) -> None:
     """Write a commented run.yaml to start from.
 
     Holds every field with its meaning and its value. An existing FILE is never overwritten.
@@ -23,4 +26,7 @@ def init(file: Path, recipe: str | None, experiment: str | None) -> None:
     overrides = [f"experiment={experiment}"] if experiment is not None else []
     config = load_config(recipe=name, overrides=overrides)
     write_file(file, run_yaml(config, title=f"Made from recipe {name}. {summary(name)}"), overwrite=False)
+    if output == "json":
+        print_json({"file": str(file), "recipe": name, "experiment": config.experiment})
+        return
     click.echo(f"{file}: written; edit it, then: python pipelines/train.py submit -c {file}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from components.errors import BadInput
 from components.report.logs import LogFile, tail
 from components.storage.base import ObjectStore, open_store
+from components.storage.location import StoreOptions
 from infra.local import client
 from infra.local.names import EXIT_NODE
 from infra.local.run_dir import RunDir, RunInfo
@@ -52,7 +53,8 @@ class LocalRun:
 
     @cached_property
     def store(self) -> ObjectStore:
-        return open_store(self.info.storage)
+        options = StoreOptions.of_description(self.info.description.get("storage_options"))
+        return open_store(self.info.storage, options, is_patient=False)
 
     @cached_property
     def _ledger(self) -> "Ledger":

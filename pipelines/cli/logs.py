@@ -1,6 +1,5 @@
 """`logs`: what a run's stages and ranks wrote, as lines for people or as JSON lines."""
 
-import os
 import sys
 import time
 from collections.abc import Iterable
@@ -44,9 +43,6 @@ def logs(run: str | None, stage: str | None, node: str | None, rank: int | None,
             _print(reader.new_lines(), output)
     except KeyboardInterrupt:
         return
-    except BrokenPipeError:
-        # The reader (`| head`) has seen enough. Nothing may be flushed into the closed pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _follow(run: LocalRun, reader: LogReader, output: str) -> None:

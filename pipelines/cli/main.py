@@ -3,7 +3,6 @@
 import gc
 import importlib
 import itertools
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -11,7 +10,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from components.errors import ArgosyError, BadInput, ExitCode, Stopped
+from components.errors import ArgosyError, BadInput, EnvironmentUnfit, ExitCode, Stopped
+from pipelines.cli.streams import discard_output, open_standard_streams
 from pipelines.version import VERSION
 
 
@@ -95,6 +95,7 @@ def run(argv: Sequence[str]) -> int:
     # Most commands live for less than a second and mostly import. With Python's defaults a quarter of that time would
     # go into looking for cycles among half a million objects that all stay: fewer rounds, and none at exit.
     gc.set_threshold(100_000)
+    open_standard_streams()
     try:
         return _run(argv)
     finally:
@@ -103,7 +104,7 @@ def run(argv: Sequence[str]) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     try:
-        result = cli.main(list(argv), prog_name="train.py", standalone_mode=False)
+        result = _invoke(argv)
         sys.stdout.flush()
         return result if isinstance(result, int) else int(ExitCode.OK)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -116,13 +117,32 @@ def _run(argv: Sequence[str]) -> int:
     except ArgosyError as error:
         return _report(error, argv)
     except BrokenPipeError:
-        # The reader (`| head`) has seen enough. Nothing may be flushed into the closed pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()  # the reader (`| head`) has seen enough
         return int(ExitCode.OK)
+    except OSError as error:
+        discard_output()
+        return _report(_refused(error), argv)
     except Exception:
         traceback.print_exc()
         print("This is a bug in Argosy; please report it with the lines above.", file=sys.stderr)
         return int(ExitCode.BUG)
+
+
+def _invoke(argv: Sequence[str]) -> Any:
+    """What the command returns. click's own `main` would end the process with 1 when a reader of its output leaves."""
+    try:
+        with cli.make_context("train.py", list(argv)) as context:
+            return cli.invoke(context)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+
+
+def _refused(error: OSError) -> EnvironmentUnfit:
+    """What the system refused: our output, when no file is named."""
+    seen = error.strerror or str(error)
+    if error.filename is None:
+        return EnvironmentUnfit("OutputRefused", f"cannot write what this command prints: {seen}", "print it elsewhere")
+    return EnvironmentUnfit("SystemRefused", f"{error.filename}: {seen}", "check that path and try again")
 
 
 def _usage_error(error: click.ClickException) -> BadInput:

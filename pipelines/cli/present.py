@@ -78,6 +78,7 @@ def last_words(view: RunView, diagnosis: Diagnosis, repeat: str | None) -> list[
         lines = [f"{view.run} succeeded: {diagnosis.cause}"]
     else:
         lines = [headline(diagnosis), f"{view.run} {view.state.value.lower()}, exit code {view.exit_code}"]
+        lines += [f"  - {in_this_shell(plain_line(fault))}" for fault in _faults(diagnosis)]
         lines += [f"  | {plain_line(item.value)}" for item in diagnosis.evidence if item.field == "last lines"]
     known = list(facts(view))
     width = max(len(name) for name, _ in [*known, ("resume", "")])
@@ -90,6 +91,12 @@ def last_words(view: RunView, diagnosis: Diagnosis, repeat: str | None) -> list[
         name = "repeat" if repeats else "resume"
         lines.append(f"  {name:<{width}}  {in_this_shell(again)}")
     return [line.rstrip() for line in lines]
+
+
+def _faults(diagnosis: Diagnosis) -> list[str]:
+    """What the headline only counts: every fault of a bad input or an unfit machine."""
+    faults = [item.value for item in diagnosis.evidence if item.field == "fault"]
+    return [] if diagnosis.reason == "ChecksFailed" and len(faults) == 1 else faults
 
 
 def headline(diagnosis: Diagnosis) -> str:
@@ -168,14 +175,13 @@ def local_time(moment: str) -> str:
 
 
 def _deleted(view: RunView) -> Iterator[tuple[str, str]]:
-    """Of this run: what the ledger says was retired, and what the newest plan deletes."""
-    told = set()
+    """What this run retired, whoever made it, and what its newest plan is about to."""
+    retired = {row.checkpoint for row in view.checkpoints if row.status == "retired"}
     for row in view.checkpoints:
-        if row.status == "retired" and row.run == view.run:
-            told.add(row.checkpoint)
+        if row.status == "retired" and (row.retired_by or row.run) == view.run:
             yield row.checkpoint, plain_line(row.reason)
     for decision in view.retention.decisions if view.retention else ():
-        if decision.action == "delete" and decision.checkpoint not in told:
+        if decision.action == "delete" and decision.checkpoint not in retired:
             yield decision.checkpoint, decision.reason
 
 

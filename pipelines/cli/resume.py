@@ -24,10 +24,9 @@ def resume(run: str | None, detach: bool, output: str) -> int:
     if view.exit_code == 0:
         raise BadInput("NothingToResume", f"run {found.name} has succeeded", "`submit` starts another run")
     from infra.local import client
-    from pipelines.cli.follow import detached, follow_to_end
+    from pipelines.cli.follow import announce, detached, follow_to_end
 
-    if output == "text":
-        click.echo(f"target local: resuming run {found.name}, which was {view.state.value}")
+    announce(f"target local: resuming run {found.name}, which was {view.state.value}", output)
     if detach:
         return detached(found, output, start=lambda: client.resume(found.folder))
     return follow_to_end(found, output, start=lambda: client.resume(found.folder), known=view)

@@ -7,7 +7,8 @@ import click
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to FILE instead of stdout.")
-def schema(out: Path | None) -> None:
+@click.option("-o", "--output", type=click.Choice(["json"]), help="It is JSON with or without this.")
+def schema(out: Path | None, output: str | None) -> None:
     """Print the JSON Schema of the run description.
 
     An editor that knows it completes field names and marks faults: with the YAML language server, put

@@ -46,6 +46,9 @@ def submit(
         _print_plan(manifest, source, output)
         return 0
     _require_free(source.config, storage)
+    from pipelines.cli.follow import announce, detached, follow_to_end
+    from pipelines.cli.local_run import LocalRun
+
     run = new_run_name(source.config.experiment)
     folder = client.create_run(
         home=client.home(), manifest=manifest, run=run, experiment=source.config.experiment,
@@ -53,15 +56,13 @@ def submit(
         parameters={"storage": storage, "run": run, "workdir": str(source.workdir)},
         description=source.config.as_json(), argv=sys.argv,
     )  # fmt: skip
-    if output == "text":
-        click.echo(f"target {place}: run {run} of {source.origin}, storage {storage}")
-    from pipelines.cli.follow import detached, follow_to_end
-    from pipelines.cli.local_run import LocalRun
-
-    started = LocalRun(folder)
-    if detach:
-        return detached(started, output, start=lambda: client.start_engine(folder))
-    return follow_to_end(started, output, start=lambda: client.start_engine(folder))
+    try:
+        announce(f"target {place}: run {run} of {source.origin}, storage {storage}", output)
+        go_on = detached if detach else follow_to_end
+        return go_on(LocalRun(folder), output, start=lambda: client.start_engine(folder))
+    except BaseException:
+        client.withdraw_run(folder)  # Ctrl-C, or nobody to print to, before it could start
+        raise
 
 
 def _target(option: str | None) -> str:
@@ -87,18 +88,24 @@ def _target(option: str | None) -> str:
 
 def _require_free(config: "TrainConfig", storage: str) -> None:
     """Refuse early what the launch stage would refuse: a second run of the same experiment and model version."""
+    from components.contracts.document import DamagedDocument
     from components.ledger.ledger import Ledger, RunActive, is_gone
     from components.storage.base import open_store
     from pipelines.cli.local_run import all_runs
 
-    held = Ledger(open_store(storage), config.experiment, config.model_version).state().claim
+    store = open_store(storage, config.store_options, is_patient=False)
+    held = Ledger(store, config.experiment, config.model_version).state().claim
     if held is not None and not is_gone(held.owner):
         raise RunActive(held, experiment=config.experiment, model_version=config.model_version)
     # Before its launch stage a run holds no claim yet.
     for run in all_runs():
-        info = run.info
-        names = (info.experiment, info.model_version, info.storage)
-        if names == (config.experiment, config.model_version, storage) and run.engine_alive():
+        if not run.engine_alive():
+            continue
+        try:
+            info = run.info
+        except DamagedDocument:
+            continue  # whoever opens that run is told; if it is of this experiment, the launch stage refuses it
+        if (info.experiment, info.model_version, info.storage) == (config.experiment, config.model_version, storage):
             raise BadInput(
                 "RunActive",
                 f"run {run.name} (engine {run.engine_view().pid} on this machine) has been running "

@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy
@@ -93,5 +94,5 @@ def _ten_thousand_records(root: Path) -> Iterator[Figure]:
     yield Figure(f"fold of {NUM_RECORDS} records", time.perf_counter() - began, "s", 1.0)
     policy = RetentionPolicy(keep_last=3, keep_every_steps=1000, keep_best=KeepBest())
     began = time.perf_counter()
-    plan_retention(state, policy)
+    plan_retention(state, policy, datetime.now(UTC))
     yield Figure(f"retention plan of {len(state.checkpoints)} checkpoints", time.perf_counter() - began, "s", 2.0)

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from format_damages import FORMAT_DAMAGES
+
 HERE = Path(__file__).parent
 Files = dict[str, bytes]
 
@@ -160,7 +162,8 @@ def make(folder: Path, damage: Damage) -> None:
 
 
 def main(root: Path) -> None:
-    for name, damage in DAMAGES.items():
+    written = {name: Damage(written=files) for name, files in FORMAT_DAMAGES.items()}
+    for name, damage in {**DAMAGES, **written}.items():
         make(root / name, damage)
 
 

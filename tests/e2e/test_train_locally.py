@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,28 @@ def test_the_data_version_does_not_depend_on_the_number_of_tasks(tmp_path: Path)
         versions.update(path.name for path in (run.storage / "data/versions").iterdir())
 
     assert len(versions) == 1
+
+
+TUTORIAL_YAML = """
+experiment: tutorial
+shard: {corpus: corpus, sequence_length: 64, over_long: split, num_tasks: 1}
+launch: {num_nodes: 2, nproc_per_node: 1, command: [python, ddp_tutorial.py]}
+checkpoint: none
+"""
+
+
+def test_a_torchrun_script_runs_unchanged_from_its_own_folder(tmp_path: Path) -> None:
+    run = LocalRun(tmp_path / "home")
+    project = tmp_path / "project"
+    (project / "corpus").mkdir(parents=True)
+    (project / "corpus/a.txt").write_text("hello")
+    shutil.copy(Path(__file__).parent / "programs/ddp_tutorial.py", project)
+    (project / "run.yaml").write_text(TUTORIAL_YAML)
+    run.start("submit", "-c", str(project / "run.yaml"))
+    # How often it was restarted is not looked at: gloo may abort an interpreter that is leaving.
+    assert run.finish() == 0, run.terminal()
+    run.assert_nothing_left()
+
+    said = run.command("logs", "--rank", "1").stdout
+    assert "Start running basic DDP example on rank 1 of 2, local 0." in said
+    assert "Finished running basic DDP example on rank 1." in said

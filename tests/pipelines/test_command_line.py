@@ -1,6 +1,7 @@
 """The command line as a process: what it imports, what it prints where, and with which code it ends."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -129,11 +130,18 @@ def test_compile_writes_the_same_bytes_to_a_file_and_to_stdout(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["wf.yaml"]
 
 
-def test_a_file_that_cannot_be_written_is_bad_input(tmp_path: Path) -> None:
-    done = argosy("compile", "--out", str(tmp_path / "no" / "wf.yaml"))
+@pytest.mark.parametrize(
+    ("out", "seen"),
+    [
+        ("/nowhere/wf.yaml", "No such file or directory"),
+        ("/dev/null/wf.yaml", "Not a directory"),
+        ("/dev/full", "No space left on device"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_bad_input(out: str, seen: str) -> None:
+    done = argosy("compile", "--out", out)
 
-    assert done.returncode == 78
-    assert "No such file or directory" in done.stderr
+    assert (done.returncode, done.stderr) == (78, f"CannotWrite: cannot write {out}: {seen}; choose another place\n")
 
 
 def test_compile_writes_json_where_the_name_says_so(tmp_path: Path) -> None:
@@ -144,15 +152,61 @@ def test_compile_writes_json_where_the_name_says_so(tmp_path: Path) -> None:
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     done = subprocess.run(
-        f"{sys.executable} pipelines/train.py recipes tiny | head -1",
+        f"set -o pipefail; {sys.executable} pipelines/train.py recipes tiny | head -1",
         shell=True,
+        executable="bash",
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
 
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("# Recipe tiny")
+
+
+def test_output_that_cannot_be_written_is_no_bug_of_ours() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "pipelines/train.py", "recipes", "tiny"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    assert done.returncode == 81
+    assert done.stderr == (
+        b"OutputRefused: cannot write what this command prints: No space left on device; print it elsewhere\n"
+    )
+
+
+def test_closed_standard_streams_are_no_bug_of_ours(tmp_path: Path) -> None:
+    command = f"{sys.executable} {ROOT}/pipelines/train.py compile --out wf.yaml <&- >&- 2>&-"
+
+    assert subprocess.run(command, shell=True, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "wf.yaml").read_text().startswith("apiVersion: ")
+
+
+@pytest.mark.parametrize(
+    ("home", "expected"),
+    [
+        ("/dev/null/x", (81, "HomeNotReadable: cannot list /dev/null/x/runs: Not a directory; ")),
+        ("~nobody-of-that-name", (78, "NoHome: ARGOSY_HOME is '~nobody-of-that-name', ")),
+    ],
+)
+def test_a_home_that_is_none_is_said_by_every_command(home: str, expected: tuple[int, str]) -> None:
+    for command in ("runs", "status", "stop", "submit"):
+        done = subprocess.run(
+            [sys.executable, "pipelines/train.py", command], cwd=ROOT, capture_output=True, text=True,
+            env={**os.environ, "ARGOSY_HOME": home},
+        )  # fmt: skip
+        seen = expected if command != "submit" else (expected[0], "")
+        assert (done.returncode, done.stderr[: len(seen[1])]) == seen
+        assert "Traceback" not in done.stderr
+
+
+def test_every_command_that_prints_takes_o_json(tmp_path: Path) -> None:
+    assert json.loads(argosy("schema", "-o", "json").stdout)["type"] == "object"
+    assert json.loads(argosy("init", "-o", "json", cwd=tmp_path).stdout)["file"] == "run.yaml"
+    for name in command_line.COMMANDS:
+        if name != "checkpoints":  # a group; its commands take it
+            assert "--output" in argosy(name, "--help").stdout
 
 
 def test_recipes_are_listed_and_printed() -> None:

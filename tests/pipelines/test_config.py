@@ -128,7 +128,24 @@ def test_durations_and_sizes_are_written_as_people_do(here: Path) -> None:
         ),
         (MINIMAL + "retain: {keep_last: 1}\n", "run.yaml:11 retain.keep_last: is 1; set 2 or more"),
         (MINIMAL + "verify: 3\n", "run.yaml:11 verify: is 3, not a section; write its fields below it: timeout,"),
-        (MINIMAL + "storage: s3://x\n", "run.yaml:11 storage: not a storage: 's3://x'; write file:///absolute/folder"),
+        (
+            MINIMAL + "storage: gs://x\n",
+            "run.yaml:11 storage: not a storage: 'gs://x'; write file:///absolute/folder or s3://bucket/prefix",
+        ),
+        (
+            MINIMAL + "storage: s3://key:secret@bucket\n",
+            "run.yaml:11 storage: not a storage: it holds an @, as if credentials were in it; write s3://bucket/prefix; "
+            "credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_PROFILE, a role)",
+        ),
+        (
+            MINIMAL + "storage: s3://bucket\nstorage_options: {endpoint: minio, ca_bundle: ca.pem}\n",
+            "run.yaml:12 storage_options.endpoint: is 'minio', not http(s)://host[:port]; write http(s)://host[:port]; "
+            "credentials come from the environment",
+        ),
+        (
+            MINIMAL + "storage_options: {region: eu-1}\n",
+            "run.yaml:11 storage_options: has no effect without an s3:// storage; set storage, or leave it out",
+        ),
         (MINIMAL + "storage: file:///x/{{y}}\n", "run.yaml:11 storage: holds braces"),
         (MINIMAL + "image: '{{workflow.name}}'\n", "run.yaml:11 image: holds braces"),
         (MINIMAL + "resume: {from: Other@latest}\n", "run.yaml:11 resume.from: not a resume point: 'Other@latest'"),
@@ -137,7 +154,7 @@ def test_durations_and_sizes_are_written_as_people_do(here: Path) -> None:
         (replaced("checkpoint: none", "checkpoint:"), "run.yaml:10 checkpoint: is empty; write `none`"),
         (replaced("checkpoint: none", "checkpoint: {}"), "run.yaml:10 checkpoint.every_steps: required, but missing"),
         ("- 1\n", "run.yaml:1: is a list, not a section; write its fields below it: experiment"),
-        ("", "experiment: required, but missing"),
+        ("", "run.yaml:1 experiment: required, but missing"),
     ],
 )
 def test_a_fault_names_file_line_field_and_cure(text: str, expected: str, here: Path) -> None:

@@ -67,6 +67,21 @@ def test_places_differ_in_parameters_only() -> None:
     assert here == there
 
 
+def test_how_a_storage_is_reached_is_told_to_every_container() -> None:
+    manifest = compiled(
+        "storage=s3://bucket/team", "storage_options.endpoint=https://s3.example", "storage_options.path_style=false"
+    )
+    containers = [item["container"] for item in manifest["spec"]["templates"] if "container" in item]
+
+    assert len(containers) == 8
+    for container in containers:
+        assert container["env"] == [
+            {"name": "AWS_ENDPOINT_URL_S3", "value": "https://s3.example"},
+            {"name": "ARGOSY_S3_PATH_STYLE", "value": "false"},
+        ]
+    assert not any("env" in item.get("container", {}) for item in compiled()["spec"]["templates"])
+
+
 def test_fractions_of_a_second_leave_the_deadlines_sound() -> None:
     compiled("verify.timeout=1500ms", "retain.timeout=100ms", "launch.limits.run=90500ms")
 

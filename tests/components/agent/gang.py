@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from components.contracts.dataset import PackingCounts, PackingOptions, Shard, ShardManifest
@@ -17,7 +18,7 @@ from components.contracts.layout import gang_state_key, log_folder, node_stream,
 from components.contracts.retention import RetentionPolicy
 from components.ledger.ledger import Ledger, LedgerState, claim, is_gone, this_process
 from components.runtime.processes import descendants, is_alive, kill_descendants
-from components.storage.base import ObjectNotFound
+from components.storage.base import ObjectNotFound, ObjectStore
 from components.storage.local import LocalStore
 
 Value = TypeVar("Value")
@@ -82,10 +83,14 @@ print(f"rank {rank} is done", flush=True)
 class Gang:
     """One generation. `start` it, watch it, `wait` for its agents' exit codes."""
 
-    def __init__(self, folder: Path, command: list[str], **changes: Any) -> None:
+    def __init__(
+        self, folder: Path, command: list[str], *, store: ObjectStore | None = None,
+        environ: Mapping[str, str] = MappingProxyType({}), **changes: Any,
+    ) -> None:  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.store = LocalStore(folder / "storage")
+        self.store = store or LocalStore(folder / "storage")
+        self.environ = {**os.environ, "ARGOSY_CACHE": str(folder / "cache"), **environ, "PYTHONPATH": os.getcwd()}
         self.agents: list[subprocess.Popen[bytes]] = []
         limits = {"start_seconds": 30.0, "run_seconds": 60.0, "no_progress_seconds": 20.0, "stop_seconds": 10.0}
         limits.update(changes.pop("limits", {}))
@@ -128,7 +133,7 @@ class Gang:
                     sys.executable, "-m", "components.agent", "--spec-file", spec_file, "--node-rank", str(node_rank),
                     "--workdir", workdir, "--secret-fd", str(read_end),
                 ],
-                env={**os.environ, "PYTHONPATH": os.getcwd()}, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                env=self.environ, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                 pass_fds=(read_end,), start_new_session=True,
             )  # fmt: skip
         os.close(read_end)

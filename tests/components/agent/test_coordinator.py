@@ -32,6 +32,8 @@ from components.agent.messages import (
     Discard,
     Down,
     Drained,
+    Fetch,
+    Fetched,
     Finish,
     FromNode,
     GuardLost,
@@ -41,6 +43,7 @@ from components.agent.messages import (
     Published,
     PublishFailed,
     RankExited,
+    Shortfall,
     Start,
     Started,
     StartedRank,
@@ -116,6 +119,12 @@ class Drive:
         actions: list[Action] = []
         for rank in range(self.coordinator.spec.num_nodes):
             actions = self.hear(rank, Checked(results=results if rank == node_rank else ()))
+        return self.fetch() if told(actions) == [Fetch] else actions
+
+    def fetch(self) -> list[Action]:
+        actions: list[Action] = []
+        for rank in range(self.coordinator.spec.num_nodes):
+            actions = self.hear(rank, Fetched())
         return actions
 
     def prepared(self, prepare: Action, *, source: str | None = None, step: int = 0) -> list[Action]:
@@ -186,7 +195,10 @@ def test_nothing_starts_before_every_node_joined_and_passed_its_checks() -> None
     assert told(drive.hear(2, Joined(host="n", pid=1, probe_port=9))) == [Check]
     assert drive.hear(0, Checked(results=())) == []
     assert drive.hear(1, Checked(results=())) == []
-    (prepare,) = drive.hear(2, Checked(results=()))
+    assert told(drive.hear(2, Checked(results=()))) == [Fetch]
+    assert drive.hear(1, Fetched()) == []
+    assert drive.hear(0, Fetched()) == []
+    (prepare,) = drive.hear(2, Fetched())
     assert prepare == Prepare(attempt=0, reason="FirstStart", charged=False)
     (start,) = drive.prepared(prepare)
     assert isinstance(start, Tell)
@@ -226,6 +238,22 @@ def test_a_blocking_check_stops_the_gang_before_any_rank_starts(
     assert "buy more" in drive.state.message
 
 
+def test_a_checkpoint_that_cannot_be_brought_to_a_node_ends_the_gang_for_that_reason() -> None:
+    drive = Drive()
+    drive.join()
+    (prepare,) = drive.check()
+    drive.prepared(prepare, source="step-10-term-1", step=10)
+    drive.hear(0, Started(attempt=0, ranks=(StartedRank(rank=0, pid=100),)))
+    shortfall = Shortfall(exit_code=75, reason="StorageNotAnswering", message="cannot read s3://b/x")
+    actions = drive.hear(1, Fetched(failure=shortfall))
+
+    assert told(actions) == [Kill]
+    assert drive.phase is Phase.ENDING
+    actions = drive.settle()
+    assert verdict(actions) == (75, "StorageNotAnswering")
+    assert drive.state.message == "node 1: cannot read s3://b/x"
+
+
 def test_the_start_deadline_names_who_is_missing() -> None:
     drive = Drive(num_nodes=3)
     drive.hear(1, Joined(host="n", pid=1, probe_port=9))
@@ -263,6 +291,33 @@ def test_all_ranks_ending_with_0_is_success() -> None:
     assert told(drive.exit(1, 0)) == [Kill]
     assert verdict(drive.settle()) == (0, "Succeeded")
     assert drive.state.attempts[0].outcome == "succeeded"
+
+
+def test_a_gang_whose_ranks_all_succeeded_is_never_called_restarting() -> None:
+    drive = Drive()
+    drive.run()
+    states = []
+    for rank in (0, 1):
+        drive.exit(rank, 0)
+        states.append(drive.state.state)
+    for message in (Down(attempt=0), Drained(attempt=0)):
+        for rank in (0, 1):
+            drive.hear(rank, message)
+            states.append(drive.state.state)
+    assert states == ["Running"] * 5 + ["Succeeded"]
+
+
+def test_a_gang_is_called_restarting_from_the_failure_until_its_ranks_run_again() -> None:
+    drive = Drive()
+    drive.run()
+    drive.exit(1, 3)
+    assert (drive.phase, drive.state.state) == (Phase.ENDING, "Restarting")
+    (prepare,) = drive.settle()
+    assert drive.state.state == "Restarting"
+    drive.prepared(prepare)
+    assert (drive.phase, drive.state.state) == (Phase.STARTING, "Restarting")
+    drive.started()
+    assert drive.state.state == "Running"
 
 
 def test_a_rank_that_is_done_waits_for_the_others() -> None:

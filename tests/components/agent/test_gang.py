@@ -1,5 +1,6 @@
 """Whole gangs of real processes: what fails, hangs, floods or is killed, and what the run makes of it."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ import pytest
 from components.contracts.checks import CheckReport
 from components.contracts.gang import AcceleratorRule
 from components.contracts.layout import node_checks_key
+from components.runtime.processes import descendants
 from tests.components.agent.gang import Gang, all_gone, checkpoint, python, worker
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a gang's processes are kept together by Linux")
@@ -35,6 +37,24 @@ def test_a_gang_trains_checkpoints_and_leaves_nothing_staged(new_gang: NewGang) 
     assert gang.history.checkpoints["step-10-term-1"].metrics == {"loss": 0.1}
     assert gang.messages(1, 1) == ["rank 1 starts at step 0", "rank 1 is done"]
     assert list((gang.folder / "g0/node-0/attempt-0/checkpoints").iterdir()) == []
+
+
+def test_a_verification_that_hangs_does_not_hold_the_gang(new_gang: NewGang) -> None:
+    rule = checkpoint(5).model_copy(update={"verify_timeout_seconds": 3.0})
+    gang = new_gang(worker(5), checkpoint=rule).start()
+
+    def verification() -> int | None:
+        for pid in descendants(gang.agents[0].pid):
+            with contextlib.suppress(OSError):
+                if b"components.verify" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return pid
+        return None
+
+    os.kill(gang.until(verification, "a verification"), signal.SIGSTOP)
+    assert gang.wait() == [0, 0]
+    (view,) = gang.final.checkpoints
+    assert view.state == "committed"
+    assert view.reason == "verification did not run: verify took longer than verify.timeout, 3s"
 
 
 def test_every_line_of_a_rank_says_whose_it_is(new_gang: NewGang) -> None:

@@ -3,12 +3,15 @@
 import itertools
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from components.agent.logs import LogStreams
 from components.agent.messages import Start
+from components.agent.node_checks import visible_gpus
 from components.agent.ranks import AttemptPaths, node_processes, rank_environment
 from components.agent.staging import Staging, ready_marks
 from components.agent.step_curve import StepCurve
@@ -131,10 +134,12 @@ def test_a_flood_is_uploaded_in_chunks(tmp_path: Path) -> None:
 START = Start(attempt=2, term=3, master_addr="10.0.0.1", master_port=4711)
 
 
-def environment(spec: GangSpec, process: int, **inherited: str) -> dict[str, str | None]:
+def environment(
+    spec: GangSpec, process: int, devices: Sequence[int] = (), **inherited: str
+) -> dict[str, str | None]:  # fmt: skip
     return rank_environment(
         spec, START, node_rank=process // spec.nproc_per_node, process=process, paths=AttemptPaths(Path("/w/a")),
-        data="/s/manifest.json", resume="", inherited=inherited,
+        data="/s/manifest.json", resume="", inherited=inherited, devices=devices,
     )  # fmt: skip
 
 
@@ -175,6 +180,36 @@ def test_threads_are_shared_by_the_ranks_of_a_machine() -> None:
     assert here["OMP_NUM_THREADS"] == str(max(1, cores // 2))
     assert "OMP_NUM_THREADS" not in environment(a_spec(num_nodes=2, coordinator_file="/f"), 0, OMP_NUM_THREADS="8")
     assert "OMP_NUM_THREADS" not in environment(a_spec(num_nodes=2), 0)
+
+
+def test_the_nodes_of_one_machine_share_its_gpus_out() -> None:
+    spec = a_spec(num_nodes=2, nproc_per_node=2, coordinator_file="/f")
+    seen = [environment(spec, process, devices=(0, 2, 3, 5, 7))["CUDA_VISIBLE_DEVICES"] for process in range(4)]
+    assert seen == ["0,2", "0,2", "3,5", "3,5"]
+
+
+def test_gpus_are_left_alone_when_there_are_too_few_or_each_node_has_its_own() -> None:
+    too_few = environment(a_spec(num_nodes=2, nproc_per_node=2, coordinator_file="/f"), 0, devices=(0, 1, 2))
+    elsewhere = environment(a_spec(num_nodes=2, nproc_per_node=2), 0, devices=(0, 1, 2, 3))
+    assert "CUDA_VISIBLE_DEVICES" not in too_few
+    assert "CUDA_VISIBLE_DEVICES" not in elsewhere
+
+
+@pytest.mark.parametrize(
+    ("readings", "gpus"),
+    [
+        ({}, ()),
+        ({"devices": {"exit_code": None, "output": ""}}, ()),
+        ({"devices": {"exit_code": 0, "output": "0, H100, 81559, 550\n1, H100, 81559, 550\n"}}, (0, 1)),
+        (
+            {"devices": {"exit_code": 0, "output": "0, H100, 81559, 550\n1, H100, 81559, 550"}, "visible_devices": "1"},
+            (1,),
+        ),
+        ({"devices": {"exit_code": 0, "output": "garbage"}}, ()),
+    ],
+)
+def test_gpus_are_counted_from_what_the_guard_saw(readings: dict[str, Any], gpus: tuple[int, ...]) -> None:
+    assert visible_gpus(readings) == gpus
 
 
 def test_without_checkpoints_there_is_no_staging_folder() -> None:

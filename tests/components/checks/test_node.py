@@ -79,6 +79,14 @@ def test_what_the_guard_measured_is_judged_instead_of_this_machine(store: LocalS
     assert {answers[name].status for name in ("cores", "shared_memory", "open_files")} == {CheckStatus.WARN}
 
 
+def test_devices_the_description_hides_do_not_count(store: LocalStore, tmp_path: Path) -> None:
+    readings = {
+        "devices": {"is_there": True, "exit_code": 0, "output": "0, T4, 15360, 550.1\n"}, "visible_devices": None,
+    }  # fmt: skip
+    answer = results(store, tmp_path, readings=readings, env={"CUDA_VISIBLE_DEVICES": ""})["accelerators"]
+    assert answer.measured == "none visible (CUDA_VISIBLE_DEVICES=): a CPU run"
+
+
 def test_agents_on_different_machines_count_their_own_ranks_only(store: LocalStore, tmp_path: Path) -> None:
     answers = results(store, tmp_path, coordinator_file="", readings={"memory_available_bytes": 3 << 20})
     assert answers["memory"].status is CheckStatus.OK
@@ -101,8 +109,8 @@ def test_a_shard_that_is_missing_or_cut_is_named(store: LocalStore, tmp_path: Pa
     (store.root / shard_key("e-1", suffix="idx")).unlink()
     answer = results(store, tmp_path)["shard_manifest"]
     assert (answer.status, answer.scope) == (CheckStatus.FAIL, "environment")
-    assert "shard-000000.bin has 3 bytes instead of 4" in answer.measured
-    assert "shard-000000.idx is missing" in answer.measured
+    assert "e-1.bin has 3 bytes instead of 4" in answer.measured
+    assert "e-1.idx is missing" in answer.measured
 
 
 @pytest.mark.parametrize(

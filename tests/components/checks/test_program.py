@@ -64,6 +64,30 @@ def test_a_script_that_does_not_exist_fails_although_its_interpreter_is_there(
     assert asked(["python", "-u", "train.py"], tmp_path, path).status is CheckStatus.OK
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("#!/nowhere/python\nprint()\n", "asks for the interpreter '/nowhere/python', which is not there"),
+        ("#!/usr/bin/env python\r\n", "carriage return (`#!/usr/bin/env\\r`): save it with Unix line ends"),
+        ("import torch\n", "is text without a first line `#!/path/to/interpreter`"),
+        ("", "is text without a first line `#!/path/to/interpreter`"),
+    ],
+)
+def test_a_file_the_kernel_cannot_start_is_told_before_a_gang_tries(tmp_path: Path, content: str, told: str) -> None:
+    program = tmp_path / "train"
+    program.write_text(content, newline="")
+    program.chmod(0o755)
+
+    result = asked(["./train"], tmp_path)
+
+    assert result.status is CheckStatus.FAIL
+    assert result.measured.endswith(told)
+
+
+def test_a_binary_is_left_to_the_kernel(tmp_path: Path) -> None:
+    assert asked([sys.executable], tmp_path).status is CheckStatus.OK
+
+
 def test_a_working_folder_that_does_not_exist_fails(tmp_path: Path) -> None:
     assert "does not exist" in asked(["sh"], tmp_path / "gone").measured
 

@@ -14,30 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.dataset.reader import Cursor, DatasetDamaged, PackedDataset, inputs_and_targets
-
-LENGTH = 4
-
-
-def write(folder: Path, rows_by_shard: list[list[list[int]]], **options: Any) -> Path:
-    """A data set as shard merge leaves it: manifest in one folder, shards in another."""
-    (folder / "plans").mkdir(parents=True)
-    (folder / "versions").mkdir()
-    shards = []
-    for place, rows in enumerate(rows_by_shard):
-        content = np.array(rows, dtype="<u2").tobytes()
-        (folder / "plans" / f"{place}.bin").write_bytes(content)
-        file = {"path": f"../plans/{place}.bin", "size_bytes": len(content), "sha256": "0" * 64}
-        shards.append({"index": place, "files": [file], "num_sequences": len(rows)})
-    manifest = {
-        "kind": "shard-manifest", "version": 1, "data_version": "d-1", "shards": shards,
-        "options": {"dtype": "uint16", "sequence_length": LENGTH, "vocab_size": 257, "end_of_document": 256, **options},
-    }  # fmt: skip
-    (folder / "versions" / "manifest.json").write_text(json.dumps(manifest))
-    return folder / "versions" / "manifest.json"
-
-
-def numbered(first: int, count: int) -> list[list[int]]:
-    return [[number] * LENGTH for number in range(first, first + count)]
+from tests.components.dataset.packed import numbered, write
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +89,8 @@ def test_a_cursor_of_other_data_or_another_seed_is_refused(data: PackedDataset) 
 
     with pytest.raises(ValueError, match="belongs to d-1 with seed 1, not to d-1 with seed 2"):
         data.cursor(seed=2, state=state)
+    with pytest.raises(ValueError, match="position is -1, not a count of samples"):
+        data.cursor(seed=1, state={**state, "position": -1})
     with pytest.raises(ValueError, match="belongs to d-other"):
         data.cursor(seed=1, state={**state, "data_version": "d-other"})
 

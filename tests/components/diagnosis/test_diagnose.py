@@ -4,7 +4,7 @@ import pytest
 
 from components.contracts.checks import CheckStatus
 from components.contracts.clock import parse_utc
-from components.contracts.gang import FailureKind, GenerationView
+from components.contracts.gang import CheckpointView, FailureKind, GenerationView
 from components.contracts.lifecycle import RunState
 from components.contracts.run_view import ClaimView
 from components.diagnosis.diagnose import Actor, diagnose
@@ -145,7 +145,7 @@ TABLE = [
     (
         "a rendezvous port taken at start",
         failed_gang(a_failure(FailureKind.PORT_TAKEN, message="port 29500 is in use")),
-        ("PortTaken", Actor.MACHINE, "port 29500 is in use", "ports in that range"),
+        ("PortTaken", Actor.MACHINE, "port 29500 is in use", "MASTER_PORT only"),
     ),
     (
         "a command that does not exist",
@@ -230,6 +230,12 @@ TABLE = [
         "nothing was committed",
         failed("launch", 96, reason="NothingCommitted", message="NothingCommitted: x", gangs=(a_gang(),)),
         ("NothingCommitted", Actor.PROGRAM, "without a checkpoint that could be committed", "READY"),
+    ),
+    (
+        "none of the checkpoints can be resumed from",
+        failed("launch", 96, reason="NothingToResume", fix="choose a new model_version", gangs=(a_gang(),),
+               message="NothingToResume: tiny/v1 has checkpoints, but all are damaged; choose a new model_version"),
+        ("NothingToResume", Actor.PROGRAM, "has checkpoints, but all are damaged", "choose a new model_version"),
     ),
     (
         "a full disk under the storage",
@@ -370,6 +376,20 @@ TABLE = [
         ("Training", Actor.NOBODY, "are at step 40 of 60, after 2 restarts", "wait"),
     ),
     (
+        "an engine that could not record what happens",
+        a_view(engine=an_engine(a_node("launch", "Running"), phase="Error", exit_code=81, message="RunNotRecorded: "
+               "cannot write events.jsonl: No space left on device; free space there, then resume the run")),
+        ("RunNotRecorded", Actor.MACHINE, "No space left on device", "free space there, then resume the run"),
+    ),
+    (
+        "training that saves nothing",
+        launching(a_gang(checkpoints=(
+            CheckpointView(checkpoint="step-20-term-1", step=20, state="verified", at=at(40)),
+            CheckpointView(checkpoint="step-40-term-1", step=40, state="abandoned", reason="no space", at=at(50)),
+        )), checkpoints=(a_checkpoint(20),)),
+        ("NotSaving", Actor.MACHINE, "step-40-term-1 was not saved: no space", "the steps since step-20-term-1"),
+    ),
+    (
         "a hang in the making",
         launching(a_gang(last_step=a_step(40, 0).model_copy(update={"at": "2026-11-29T11:57:30.000Z"}))),
         ("NoProgress", Actor.PROGRAM, "no new step for 3m30s, last step 40 of 60; a hang is declared after 4m",
@@ -399,7 +419,7 @@ TABLE = [
     (
         "all went well without checkpoints",
         a_view(engine=an_engine(a_node("launch"), phase="Succeeded")),
-        ("Succeeded", Actor.NOBODY, "it keeps no checkpoints", "nothing is left to do"),
+        ("Succeeded", Actor.NOBODY, "without checkpoints", "nothing is left to do"),
     ),
     (
         "a failure that no stage explains",
@@ -461,6 +481,15 @@ def test_all_faults_of_a_bad_input_are_evidence():
 
     assert found.headline == "BadSpec: --spec is wrong; correct it"
     assert [item.value for item in found.evidence if item.field == "fault"] == ["a: missing", "b: not a number"]
+
+
+def test_a_long_list_of_faults_keeps_its_last_line_which_says_what_to_do():
+    faults = [f"file-{number}: cannot be read" for number in range(20)]
+    listed = [*faults, "…: and 80 more", "bad_records.max: 100 files cannot be read; raise it"]
+    message = "\n  ".join(["CorpusRefused: corpus c cannot be packed", *listed])
+    view = failed("shard-plan", 78, reason="CorpusRefused", message=message)
+
+    assert [item.value for item in diagnose(view, NOW).evidence if item.field == "fault"] == listed
 
 
 def test_the_newest_failure_counts_when_the_last_generation_has_none():

@@ -153,6 +153,13 @@ def test_a_run_that_used_up_its_time_says_which_limit_to_raise() -> None:
     assert decision == Finish(83, "RunDeadline", "the ranks have been running for 1h", "raise launch.limits.run")
 
 
+def test_an_error_that_became_a_verdict_is_told_with_its_reason_once() -> None:
+    text = "NothingToResume: x/v1 has checkpoints, but none can be resumed from"
+    state = a_state(RunState.FAILED, exit_code=96, reason="NothingToResume", message=text)
+    decision = decide(Ending((exited(0, 96),), state), a_budget())
+    assert (decision.reason, decision.seen) == ("NothingToResume", "x/v1 has checkpoints, but none can be resumed from")
+
+
 def test_failed_node_checks_are_told_as_agent_0_summed_them_up() -> None:
     text = "nodes 0, 1: check memory is fail: 1 GiB, expected 2 GiB; ask for less"
     state = a_state(RunState.FAILED, exit_code=80, reason="ChecksFailed", message=text)

@@ -4,6 +4,7 @@ import json
 import socket
 import struct
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from components.contracts.checkpoint import CheckpointManifest, VerifyLevel
@@ -16,6 +17,7 @@ from components.ledger.select import Source, select_source
 from components.storage.base import ObjectStore
 
 EXPERIMENT, MODEL_VERSION, DATA_VERSION = "gpt", "v1", "d-0123456789abcdef"
+NOW = datetime(2026, 11, 29, tzinfo=UTC)
 LATEST = ResumeRule(source="latest", on_new_data="refuse")
 
 

@@ -1,398 +1,398 @@
 """A world in which the real protocol runs against a store in memory, one operation at a time, in a seeded order.
 
-Every actor is a thread that runs our own code and stops before each operation that matters; the scheduler lets one of
-them go on. It may also crash an actor before or after an operation, lose a request or an answer, start a replacement
-beside a zombie, flip a bit, or let a gang save NaN. After every change of the store the invariants I1 to I7 of the
-protocol are checked against the bytes themselves.
+Every actor is a thread that runs our own code and stops before each operation that others could notice; the seed says
+who goes on. What may happen: a crash before or after any operation, a zombie beside its replacement, a lost request, a
+lost answer, a conflict, a burst of refusals, a full disk, clocks an hour apart, listings in any order, flipped bits,
+cut and lost files, poisoned saves, two cleaners, two verifiers, and stale folds at every turn.
 """
 
+import functools
 import hashlib
 import io
 import random
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from components.contracts.checkpoint import CheckpointReceipt
+from components.contracts.clock import utc_text
+from components.contracts.dataset import StoredFile
+from components.contracts.layout import checkpoint_folder, checkpoint_receipt_key
 from components.contracts.retention import RetentionPolicy
 from components.errors import ArgosyError, Transient, VerificationFailed
-from components.ledger.ledger import Fenced, Ledger, SourceLost, begin, claim
-from components.ledger.records import Begin, Commit, read_record
-from components.ledger.select import Source
-from components.ledger.state import CheckpointEntry, LedgerState
-from components.retain.apply import apply_retention
+from components.ledger import ledger as protocol
+from components.ledger import publish
+from components.ledger.ledger import Fenced, Ledger, LedgerDamaged, SourceLost
+from components.ledger.state import CheckpointEntry, LedgerState, fold
+from components.retain import apply
 from components.runtime.log import Log
-from components.storage.base import AlreadyExists, ObjectInfo, ObjectNotFound
-from components.verify.run import verify_entry
-from tests.components.ledger.building import a_checkpoint, an_owner, selected
+from components.storage.base import AlreadyExists, ObjectInfo, StorageError
+from components.verify import run as verify
+from tests.components.ledger.building import DATA_VERSION, NOW, an_owner, safetensors_bytes, selected
+from tests.components.ledger.crew import Crew, Worker
+from tests.components.ledger.invariants import LOG, CheckedStore, Violation
+from tests.components.ledger.memory import MemoryStore
 
 Result = TypeVar("Result")
 
 RUN = "gpt-aaaaa"
-ROOT = "checkpoints/gpt/v1/"
-LOG = f"{ROOT}log/"
-MAX_OPERATIONS = 4000
+MAX_OPERATIONS = 2000
+GOOD, POISONED = safetensors_bytes(), safetensors_bytes({"weight": [1.0, float("nan")]})
+_LOG = Log({}, io.StringIO())
+_CREW = Crew()
+
+
+def save(ledger: Ledger, term: int, step: int, data: bytes) -> None:
+    """What agents do with a READY step: files, receipt, manifest, COMMIT."""
+    folder = checkpoint_folder("gpt", "v1", DATA_VERSION, step=step, term=term)
+    ledger.store.create(f"{folder}/model.safetensors", data)
+    file = StoredFile(path="model.safetensors", size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    receipt = CheckpointReceipt(term=term, step=step, node_rank=0, files=(file,))
+    ledger.store.create(checkpoint_receipt_key(folder, node_rank=0), receipt.to_bytes())
+    manifest, sha256 = publish.write_manifest(
+        ledger.store, receipts=[receipt], experiment="gpt", model_version="v1", data_version=DATA_VERSION, run=RUN,
+        term=term, step=step, world_size=1, parent=None, metrics={},
+    )  # fmt: skip
+    protocol.commit(ledger, manifest=manifest, manifest_sha256=sha256)
+
+
+@functools.cache
+def _before(num_verified: int) -> CheckedStore:
+    """A calm past: generation 0 has begun and has so many verified checkpoints."""
+    store = CheckedStore(random.Random(0))
+    ledger = Ledger(store, "gpt", "v1", clock=lambda: utc_text(NOW), num_readers=1)
+    protocol.claim(ledger, run=RUN, owner=an_owner(), is_gone=lambda owner: False)
+    if num_verified:
+        term = protocol.begin(
+            ledger, run=RUN, generation=0, attempt=0, reason="start", charged=False, source=None
+        )  # fmt: skip
+    for step in range(10, 10 * num_verified + 10, 10):
+        save(ledger, term, step, GOOD)
+        verify.verify_entry(ledger, ledger.state().newest_first()[0], "tensors", _LOG)
+    return store
 
 
 class Crash(BaseException):
     """An actor is killed here."""
 
 
-class Violation(AssertionError):
-    """An invariant does not hold."""
-
-
-class Objects:
-    """The store itself: objects in memory, and what is checked whenever they change."""
-
-    uri = "memory://"
-
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-        self.committed_bytes: dict[str, dict[str, bytes]] = {}
-        self.best_step = 0
-        self.was_verified = False
-        self.ledger = Ledger(self, "gpt", "v1")
-
-    def create(self, key: str, data: bytes | bytearray) -> None:
-        if key in self.objects:
-            raise AlreadyExists("AlreadyExists", key)
-        if key.startswith(LOG):
-            self._check_commit(key, bytes(data))
-        self.objects[key] = bytes(data)
-        self.check()
-
-    def create_from(self, key: str, source: Path) -> str:
-        data = source.read_bytes()
-        self.create(key, data)
-        return hashlib.sha256(data).hexdigest()
-
-    def replace(self, key: str, data: bytes) -> None:
-        raise Violation(f"I6: {key} was replaced")
-
-    def read(self, key: str) -> bytes:
-        if key not in self.objects:
-            raise ObjectNotFound("ObjectNotFound", key)
-        return self.objects[key]
-
-    def open(self, key: str) -> BinaryIO:
-        return io.BytesIO(self.read(key))
-
-    def find(self, key: str) -> ObjectInfo | None:
-        return ObjectInfo(key, len(self.objects[key])) if key in self.objects else None
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        found = [key for key in self.objects if key.startswith(f"{prefix}/")]
-        return iter([ObjectInfo(key, len(self.objects[key])) for key in sorted(found)])
-
-    def delete(self, key: str) -> None:
-        state = self.ledger.state()
-        owners = [entry for entry in state.checkpoints.values() if key.startswith(f"{entry.folder}/")]
-        if key.startswith(LOG):
-            raise Violation(f"I7: {key} of the log was deleted")
-        if owners and owners[0].status != "retired":
-            raise Violation(f"I7: {key} of {owners[0].checkpoint}, which is {owners[0].status}, was deleted")
-        if not owners and int(key.split("/term-")[1].split("/")[0]) >= state.term:
-            raise Violation(f"I7: {key} was deleted while its term may still commit")
-        self.objects.pop(key, None)
-        self.check()
-
-    def uri_of(self, key: str) -> str:
-        return f"memory://{key}"
-
-    def local_path(self, key: str) -> Path | None:
-        return None
-
-    def is_intact(self, entry: CheckpointEntry) -> bool:
-        expected = self.committed_bytes[entry.folder]
-        return all(self.objects.get(key) == data for key, data in expected.items())
-
-    def good_steps(self, state: LedgerState) -> Sequence[int]:
-        return [entry.step for entry in state.newest_first("verified") if self.is_intact(entry)]
-
-    def flip_a_bit(self, entry: CheckpointEntry, rng: random.Random) -> None:
-        key = rng.choice([key for key in sorted(self.objects) if key.startswith(f"{entry.folder}/model")])
-        data = bytearray(self.objects[key])
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        self.objects[key] = bytes(data)
-        self.best_step = max(self.good_steps(self.ledger.state()), default=0)
-        self.check()
-
-    def check(self) -> None:
-        state = self.ledger.state()
-        good = self.good_steps(state)
-        self.was_verified |= any(entry.level is not None for entry in state.checkpoints.values())
-        if self.was_verified and not good:
-            raise Violation("I1: a checkpoint was verified once, now none is verified and intact")
-        if max(good, default=0) < self.best_step:
-            raise Violation(f"I3: step {self.best_step} was verified, the newest intact one is now {good}")
-        self.best_step = max(good, default=0)
-        if state.begins:
-            current = state.begins[-1]
-            source = state.checkpoints.get(current.source or "")
-            has_own = any(entry.term == current.term and entry.level for entry in state.checkpoints.values())
-            was_good = source is not None and source.status == "retired" and "quarantined" not in source.reason
-            if source is not None and was_good and not has_own:
-                raise Violation(f"I5: {source.checkpoint} was retired under term {current.term}")
-
-    def _check_commit(self, key: str, data: bytes) -> None:
-        change = read_record(data, where=key).change
-        if isinstance(change, Commit):
-            terms = [read_record(value, where=at).change for at, value in self.objects.items() if at.startswith(LOG)]
-            newest = max((begun.term for begun in terms if isinstance(begun, Begin)), default=0)
-            if change.term != newest:
-                raise Violation(f"I4: {change.checkpoint} was committed after term {newest} began")
-            found = {at: value for at, value in self.objects.items() if at.startswith(f"{change.folder}/")}
-            self.committed_bytes[change.folder] = found
-
-
 class Actor:
-    """One thread of our code; it moves only when the scheduler says so."""
+    """One process of ours."""
 
-    def __init__(self, world: "World", name: str, work: Callable[["Line"], None]) -> None:
-        self.world, self.name, self.is_over = world, name, False
-        self.error: BaseException | None = None
-        self._may_go, self._stands = threading.Semaphore(0), threading.Semaphore(0)
-        self.orders = ""
-        self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
-        self._thread.start()
-        self._stands.acquire()
-
-    def step(self, orders: str) -> None:
-        self.orders = orders
-        self._may_go.release()
-        self._stands.acquire()
-
-    def wait(self) -> str:
-        self._stands.release()
-        self._may_go.acquire()
-        return self.orders
-
-    def _run(self, work: Callable[["Line"], None]) -> None:
-        try:
-            self.wait()
-            work(Line(self))
-        except Crash:
-            pass
-        except BaseException as error:
-            self.error = error
-        self.is_over = True
-        self._stands.release()
+    def __init__(self, kind: str, pace: float, worker: Worker) -> None:
+        self.kind, self.pace, self.worker = kind, pace, worker
+        self.retiring = 0
+        """Within one application of retention: what it saw may be out of date."""
 
 
 class Line:
-    """The store as one actor sees it: every operation that others could notice waits for the scheduler."""
+    """The store as one actor sees it."""
 
     uri = "memory://"
 
-    def __init__(self, actor: Actor) -> None:
-        self._actor, self._objects = actor, actor.world.objects
+    def __init__(self, world: "World", actor: Actor) -> None:
+        self._world, self._actor, self._store = world, actor, world.store
 
     def create(self, key: str, data: bytes | bytearray) -> None:
-        self._do(lambda: self._objects.create(key, data))
-
-    def create_from(self, key: str, source: Path) -> str:
-        return self._do(lambda: self._objects.create_from(key, source))
+        self._do(lambda: self._store.create(key, data), writes=True)
 
     def replace(self, key: str, data: bytes) -> None:
-        self._objects.replace(key, data)
-
-    def read(self, key: str) -> bytes:
-        return self._objects.read(key)
-
-    def open(self, key: str) -> BinaryIO:
-        if key.startswith(LOG) and key not in self._objects.objects:
-            self._actor.world.pause(self._actor)
-        return self._objects.open(key)
-
-    def find(self, key: str) -> ObjectInfo | None:
-        return self._objects.find(key)
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        self._actor.world.pause(self._actor)
-        return self._objects.list(prefix)
+        self._do(lambda: self._store.replace(key, data), writes=True)
 
     def delete(self, key: str) -> None:
-        self._do(lambda: self._objects.delete(key))
+        self._do(lambda: self._store.delete(key))
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return self._do(lambda: self._store.list(prefix))
+
+    def open(self, key: str) -> BinaryIO:
+        if key.startswith(LOG) and key not in self._store.objects:
+            return self._do(lambda: self._store.open(key))
+        return self._store.open(key)
+
+    def read(self, key: str) -> bytes:
+        return self._store.read(key)
+
+    def find(self, key: str) -> ObjectInfo | None:
+        return self._store.find(key)
+
+    def create_from(self, key: str, source: Path) -> str:
+        raise Violation("the world has no files")
 
     def uri_of(self, key: str) -> str:
-        return self._objects.uri_of(key)
+        return key
 
     def local_path(self, key: str) -> Path | None:
-        return None
+        return self._store.local_path(key)
 
-    def _do(self, operation: Callable[[], Result]) -> Result:
-        orders = self._actor.world.pause(self._actor)
-        if orders == "lose request":
-            raise Transient("StorageNotAnswering", "no answer")
-        result = operation()
-        if orders == "lose answer":
-            raise Transient("StorageNotAnswering", "no answer")
-        if orders == "crash after":
+    def _do(self, operation: Callable[[], Result], *, writes: bool = False) -> Result:
+        fault = self._world.pause(self._actor)
+        if not fault:
+            return self._counted(operation)
+        if fault == "crash before":
             raise Crash
+        if fault == "disk full" and writes:
+            raise StorageError("StorageRefused", "cannot write: No space left on device")
+        if fault in ("lost request", "busy", "conflict") and (writes or fault != "conflict"):
+            raise Transient("StorageNotAnswering", fault)
+        result = self._counted(operation)
+        if fault == "crash after":
+            raise Crash
+        if fault == "lost answer":
+            raise Transient("StorageNotAnswering", fault)
         return result
+
+    def _counted(self, operation: Callable[[], Result]) -> Result:
+        try:
+            return operation()
+        except AlreadyExists:
+            self._world.num_refused += 1
+            raise
 
 
 class World:
-    """One schedule: a gang, its replacements, a verifier and two cleaners, until all of them are done."""
+    """One schedule: gangs, one after another or beside each other, with what they start after each commit."""
 
-    def __init__(self, seed: int, *, good: Path, poisoned: Path, keep_last: int = 2) -> None:
-        self.rng, self.objects = random.Random(seed), Objects()
-        self.policy = RetentionPolicy(keep_last=keep_last)
-        self._good, self._poisoned = good, poisoned
-        self._num_poisons = self.rng.choice([0, 0, 1])
-        self._num_flips = 0 if self._num_poisons else self.rng.choice([0, 1])
-        self._num_replacements = self.rng.randrange(5)
-        self._pace = {kind: self.rng.choice([1.0, 1.0, 0.2, 0.05]) for kind in ("gang", "verifier", "cleaner")}
+    def __init__(self, seed: int, *, keep_last: int = 2) -> None:
+        self.rng = rng = random.Random(seed)
+        self._num_before = rng.choice([0, 0, 1, 2, 3, 3])
+        self.store = _before(self._num_before).copy(rng)
+        self.store.shuffles = rng.random() < 0.5
+        seconds = rng.choice([None, None, 1800.0])
+        self.policy = RetentionPolicy.model_construct(
+            keep_last=keep_last, keep_for=seconds, keep_every_steps=rng.choice([None, None, 20]), keep_best=None
+        )
+        self._num_poisons = rng.choice([0, 0, 1, 2])
+        self._num_damages = rng.choice([0, 1]) if not self._num_poisons else 0
+        self._loses_two = not self._num_damages and rng.random() < 0.3
+        self._num_replacements = rng.choice([0, 0, 1, 1, 1, 2])
+        self._switching = rng.choice([0.1, 0.3, 0.6])
+        self._trouble = rng.choice([0.0, 0.02, 0.06])
+        self._paces = {kind: rng.choice([1.0, 1.0, 0.3, 0.05]) for kind in ("gang", "verifier", "cleaner")}
+        self._spell, self._spell_left = "", 0
         self._num_selecting = 0
-        self._was_flipped = False
-        self._generation = 0
+        self._generation = -1
+        self._num_operations = 0
+        self.num_refused = 0
+        """Writes that came too late for their position."""
         self._actors: list[Actor] = []
-        self._log = Log({}, io.StringIO())
+        self._is_over = False
+        self.failure: BaseException | None = None
 
     def run(self) -> None:
-        claim(self.objects.ledger, run=RUN, owner=an_owner(), is_gone=lambda owner: False)
-        self._start(f"gang-{self._generation}", self._gang(0))
-        for name, work in (("verifier", self._verifier), ("cleaner-1", self._cleaner), ("cleaner-2", self._cleaner)):
-            self._start(name, work)
-        for _ in range(MAX_OPERATIONS):
-            living = [actor for actor in self._actors if not actor.is_over]
-            if not living:
-                return self._end()
-            (actor,) = self.rng.choices(living, [self._pace[actor.name.partition("-")[0]] for actor in living])
-            actor.step(self._orders(actor))
-            self._look_after(actor)
-            self._happen()
-        raise Violation("the actors do not come to an end")
+        """Raises Violation, or whatever else our code raises that it should not."""
+        ledger = self._ledger(self.store)
+        if self._num_before:
+            self._generation = 0
+            self._start("gang", self._gang_going_on)
+        else:
+            self._replace()
+        self._actors[0].worker.give_baton()
+        _CREW.wait_until_done()
+        if self.failure is not None:
+            raise self.failure
+        self._end(ledger)
+
+    # --- the scheduler, run by whoever holds the baton
 
     def pause(self, actor: Actor) -> str:
-        orders = actor.wait()
-        if orders == "crash before":
+        """Let others go first, perhaps; then say what goes wrong with this actor's next operation."""
+        self._happen()
+        if self.rng.random() < self._switching:
+            chosen = self._choose()
+            if chosen is not actor:
+                chosen.worker.give_baton()
+                actor.worker.wait_for_baton()
+        self._num_operations += 1
+        if self._num_operations > MAX_OPERATIONS and not self._is_over:
+            self.failure = Violation("the actors do not come to an end")
+            self._is_over = True
+        if self._is_over:
             raise Crash
-        return orders
+        return self._fault(actor)
 
-    def _start(self, name: str, work: Callable[[Line], None]) -> None:
-        self._actors.append(Actor(self, name, work))
+    def _choose(self) -> Actor:
+        if len(self._actors) == 1:
+            return self._actors[0]
+        return self.rng.choices(self._actors, [actor.pace for actor in self._actors])[0]
 
-    def _has_gang(self) -> bool:
-        return any(actor.name.startswith("gang") and not actor.is_over for actor in self._actors)
-
-    def _orders(self, actor: Actor) -> str:
+    def _fault(self, actor: Actor) -> str:
+        if self._spell_left:
+            self._spell_left -= 1
+            return self._spell
         chance = self.rng.random()
-        if chance < 0.01 and not actor.name.startswith("gang"):
-            return self.rng.choice(["crash before", "crash after"])
-        return self.rng.choice(["lose request", "lose answer"]) if chance < 0.03 else ""
-
-    def _look_after(self, actor: Actor) -> None:
-        if not actor.is_over:
-            return
-        if actor.error is not None and not isinstance(actor.error, ArgosyError):
-            raise actor.error
-        if actor.name.startswith("gang"):
-            if isinstance(actor.error, Transient):
-                self._replace()
-        elif self._has_gang():  # Argo or agent 0 runs it again
-            self._start(actor.name, self._verifier if actor.name == "verifier" else self._cleaner)
-        self._actors.remove(actor)
+        if chance >= self._trouble:
+            return ""
+        kind = self.rng.choice(
+            [
+                "crash before",
+                "crash after",
+                "lost request",
+                "lost answer",
+                "lost answer",
+                "conflict",
+                "busy",
+                "disk full",
+            ]
+        )
+        if kind in ("busy", "disk full"):
+            self._spell, self._spell_left = kind, self.rng.choice([1, 3, 8, 20])
+        elif kind.startswith("crash") and actor.kind == "gang":
+            return kind if self._num_replacements else ""
+        return kind
 
     def _happen(self) -> None:
-        """Something bad from outside, now and then."""
-        gangs = [actor for actor in self._actors if actor.name.startswith("gang") and not actor.is_over]
-        if gangs and self._num_replacements and self.rng.random() < (0.3 if self._was_flipped else 0.015):
-            self._was_flipped = False
-            if self.rng.random() < 0.5:
-                gangs[-1].step(self.rng.choice(["crash before", "crash after"]))
-                self._actors = [actor for actor in self._actors if not actor.is_over]
+        """Damage from outside, and a launcher that loses patience."""
+        if self._num_replacements and self.rng.random() < 0.01:
+            self._replace()  # the old gang lives on as a zombie
+        if not self._num_damages and not self._loses_two:
+            return
+        if self._num_selecting or self.rng.random() >= 0.05:
+            return
+        good = self.store.good()
+        if self._num_damages and self.store.num_verified_ever >= 2 and good:
+            # No more than keep_last - 1, wherever it strikes: that is what the second copy is for.
+            self._num_damages -= 1
+            self.store.damage(self.rng.choice(good), self.rng.choice(["flip", "cut", "lose"]))
+        elif self._loses_two and len(good) >= 3 and not any(actor.retiring for actor in self._actors):
+            # Both newest at once, in a way that a look at names and sizes finds: nothing may be retired on them.
+            self._loses_two = False
+            for entry in good[:2]:
+                self.store.damage(entry, "lose")
+
+    # --- the actors
+
+    def _start(self, kind: str, work: Callable[[Line], None]) -> None:
+        actor = Actor(kind, self._paces[kind], _CREW.hire())
+        actor.worker.task = lambda: self._act(actor, work)
+        self._actors.append(actor)
+
+    def _act(self, actor: Actor, work: Callable[[Line], None]) -> Callable[[], None]:
+        try:
+            work(Line(self, actor))
+        except (Crash, Fenced):
+            pass
+        except LedgerDamaged as error:
+            self._fail(Violation(f"our own log was refused: {error}"))
+        except ArgosyError:
+            pass
+        except BaseException as error:
+            self._fail(error)
+        self._actors.remove(actor)
+        if not any(other.kind == "gang" for other in self._actors) and not self._is_over:
             self._replace()
-        state = self.objects.ledger.state()
-        good = [entry for entry in state.newest_first("verified") if self.objects.is_intact(entry)]
-        if self._num_flips and len(good) >= 2 and not self._num_selecting and self.rng.random() < 0.05:
-            self._num_flips, self._was_flipped = self._num_flips - 1, True  # damage is felt at the next restart
-            self.objects.flip_a_bit(self.rng.choice(good), self.rng)
+        return self._choose().worker.give_baton if self._actors else _CREW.done
+
+    def _fail(self, error: BaseException) -> None:
+        self.failure = self.failure or error
+        self._is_over = True
 
     def _replace(self) -> None:
-        if self._num_replacements:
+        if self._num_replacements >= 0 and self._generation < 3:
             self._num_replacements -= 1
             self._generation += 1
-            self._start(f"gang-{self._generation}", self._gang(self._generation))
+            generation = self._generation
+            self._start("gang", lambda line: self._gang(line, generation))
 
-    def _gang(self, generation: int) -> Callable[[Line], None]:
-        def work(line: Line) -> None:
-            ledger = Ledger(line, "gpt", "v1", pause=lambda seconds: None)
-            while True:
-                source = self._select(ledger)
-                try:
-                    term = begin(
-                        ledger, run=RUN, generation=generation, attempt=0, reason="start", charged=True,
-                        source=source.checkpoint,
-                    )  # fmt: skip
-                    break
-                except SourceLost:
-                    continue
-                except Fenced:
-                    return
-            for step in range(source.step + 10, source.step + 60, 10):
-                stage = self._good
-                if self._num_poisons and self.rng.random() < 0.3:
-                    self._num_poisons -= 1
-                    stage = self._poisoned
-                try:
-                    a_checkpoint(ledger, stage, step=step, term=term, run=RUN, parent=source.checkpoint)
-                except Fenced:
-                    return
+    def _gang(self, line: Line, generation: int) -> None:
+        ledger = self._ledger(line)
+        while True:
+            source = self._select(ledger)
+            try:
+                term = protocol.begin(
+                    ledger, run=RUN, generation=generation, attempt=0, reason="start", charged=True,
+                    source=source.checkpoint if source else None,
+                )  # fmt: skip
+                break
+            except SourceLost:
+                continue
+        self._train(ledger, term, source.step if source else 0)
 
-        return work
+    def _gang_going_on(self, line: Line) -> None:
+        ledger = self._ledger(line)
+        self._after_commit()
+        self._train(ledger, 1, ledger.state().newest_first()[0].step)
 
-    def _select(self, ledger: Ledger) -> Source:
+    def _train(self, ledger: Ledger, term: int, first: int) -> None:
+        for step in range(first + 10, first + 10 * self.rng.choice([2, 2, 3]), 10):
+            self._save(ledger, term, step)
+            self._after_commit()
+
+    def _save(self, ledger: Ledger, term: int, step: int) -> None:
+        data = GOOD
+        if self._num_poisons and self.rng.random() < 0.5:
+            self._num_poisons -= 1
+            data = POISONED
+        save(ledger, term, step, data)
+
+    def _after_commit(self) -> None:
+        living = [actor.kind for actor in self._actors]
+        if living.count("verifier") < 2 and self.rng.random() < 0.8:
+            self._start("verifier", self._verifier)
+        while living.count("cleaner") < 2 and self.rng.random() < 0.5:
+            living.append("cleaner")
+            self._start("cleaner", self._cleaner)
+
+    def _select(self, ledger: Ledger) -> CheckpointEntry | None:
         self._num_selecting += 1
         try:
             source = selected(ledger, RUN)
         finally:
             self._num_selecting -= 1
-        if source.entry is not None and not self.objects.is_intact(source.entry):
-            status = self.objects.ledger.state().checkpoints[source.entry.checkpoint].status
-            if status != "retired":  # retired since it was looked at: BEGIN will refuse it
-                raise Violation(f"I2: {source.checkpoint} was selected, but its bytes are not those committed")
-        return source
+        entry = source.entry
+        if entry is not None and not self.store.is_intact(entry):
+            now = self.store.state.checkpoints[entry.checkpoint].status
+            if now != "retired":  # since it was looked at: then BEGIN will refuse it
+                raise Violation(f"I2: {entry.checkpoint} was selected, but its bytes are not those committed")
+        return entry
 
     def _verifier(self, line: Line) -> None:
-        ledger = Ledger(line, "gpt", "v1", pause=lambda seconds: None)
-        is_last_round = False
-        while not is_last_round:
-            is_last_round = not self._has_gang()
-            for entry in ledger.state().newest_first("committed"):
-                try:
-                    verify_entry(ledger, entry, "tensors", self._log)
-                except VerificationFailed:
-                    continue
-
-    def _cleaner(self, line: Line) -> None:
-        ledger = Ledger(line, "gpt", "v1", pause=lambda seconds: None)
-        is_last_round = False
-        while not is_last_round:
-            is_last_round = not self._has_gang()
-            apply_retention(ledger, self.policy, run=RUN, log=self._log)
-
-    def _end(self) -> None:
-        """After the storm: everybody once more, undisturbed; then nothing is left to do or to clean."""
-        ledger = self.objects.ledger
+        ledger = self._ledger(line)
         for entry in ledger.state().newest_first("committed"):
             try:
-                verify_entry(ledger, entry, "tensors", self._log)
+                verify.verify_entry(ledger, entry, "tensors", _LOG)
             except VerificationFailed:
                 continue
-        apply_retention(ledger, self.policy, run=RUN, log=self._log)
-        state = ledger.state()
-        apply_retention(ledger, self.policy, run=RUN, log=self._log)
-        if ledger.state() is not state or Ledger(self.objects, "gpt", "v1").state() != state:
-            raise Violation("I6, I8: repeating retention changed the log, or two observers disagree")
-        folders = {entry.folder: entry for entry in state.checkpoints.values()}
-        for key in self.objects.objects:
-            folder = "/".join(key.split("/")[:6])
-            if not key.startswith(LOG) and folder in folders and folders[folder].status == "retired":
-                raise Violation(f"{key} of a retired checkpoint was left behind")
-        if self.was_ever_verified() and selected(ledger, RUN).entry is None:
-            raise Violation("I1: nothing to resume from")
 
-    def was_ever_verified(self) -> bool:
-        return any(entry.level for entry in self.objects.ledger.state().checkpoints.values())
+    def _cleaner(self, line: Line) -> None:
+        actor = line._actor
+        actor.retiring += 1
+        apply.apply_retention(
+            self._ledger(line), self.policy, run=RUN, log=_LOG, now=NOW + self._skew(), pause=lambda seconds: None
+        )
+        actor.retiring -= 1
+
+    def _ledger(self, store: Line | MemoryStore) -> Ledger:
+        """A new process's view of the log. Most begin as if they had just read it: the same, and much faster."""
+        at = utc_text(NOW + self._skew())
+        ledger = Ledger(store, "gpt", "v1", pause=lambda seconds: None, clock=lambda: at, num_readers=1)
+        if self.store.last is not None and self.rng.random() < 0.8:
+            ledger._state, ledger._last = self.store.state, self.store.last
+        return ledger
+
+    def _skew(self) -> timedelta:
+        return timedelta(hours=self.rng.choice([-1, 0, 0, 1]))
+
+    # --- after the storm
+
+    def _end(self, ledger: Ledger) -> None:
+        """Everybody once more, undisturbed; then nothing is left to do or to clean."""
+        for entry in ledger.state().newest_first("committed"):
+            try:
+                verify.verify_entry(ledger, entry, "tensors", _LOG)
+            except VerificationFailed:
+                continue
+        for _ in range(2):
+            before = ledger.state()
+            apply.apply_retention(ledger, self.policy, run=RUN, log=_LOG, now=NOW)
+        if ledger.state() is not before:
+            raise Violation("I6: repeating retention changed the log")
+        if before != self.store.state or before != fold(LedgerState(), self.store.log):
+            raise Violation("I8: two observers of one log disagree")
+        retired = {entry.folder for entry in before.checkpoints.values() if entry.status == "retired"}
+        for key in self.store.objects:
+            if not key.startswith(LOG) and "/".join(key.split("/")[:6]) in retired:
+                raise Violation(f"{key} of a retired checkpoint was left behind")
+        if self.store.num_verified_ever and self._select(ledger) is None:
+            raise Violation("I1: nothing to resume from")

@@ -139,6 +139,13 @@ def test_a_stage_tells_its_own_reason_and_fix():
     assert (stage.reason, stage.fix) == ("Unfit", "free space")
 
 
+def test_a_stage_whose_record_could_not_be_stored_still_has_the_reason_of_its_last_words():
+    node = a_node("preflight", "Failed", exit_code=81, last_words="PreflightFailed: 2 checks failed\n  a: b\n  c: d")
+    view = a_view(engine=an_engine(node, phase="Failed"))
+
+    assert view.stage("preflight").reason == "PreflightFailed"
+
+
 def test_tasks_of_the_agent_are_no_stages_of_the_workflow():
     view = a_view(stages=(a_stage_record("training-verify-1"), a_stage_record("verify"), a_stage_record("shard-plan")))
 

@@ -7,12 +7,15 @@ import pytest
 
 from components.contracts.layout import checkpoint_folder
 from components.contracts.retention import RetentionPlan, RetentionPolicy
+from components.errors import Transient
 from components.ledger.ledger import Ledger
 from components.ledger.publish import publish_files
 from components.retain.apply import apply_retention
 from components.runtime.log import Log
+from components.storage.base import StorageError
 from components.storage.local import LocalStore
-from tests.components.ledger.building import DATA_VERSION, a_begun_run, a_checkpoint, a_ledger, a_stage
+from tests.components.ledger.building import DATA_VERSION, NOW, a_begun_run, a_checkpoint, a_ledger, a_stage
+from tests.components.ledger.counting import CountingStore
 
 
 @pytest.fixture
@@ -26,7 +29,9 @@ def stage(tmp_path: Path) -> Path:
 
 
 def applied(ledger: Ledger, *, keep_last: int = 2) -> RetentionPlan:
-    return apply_retention(ledger, RetentionPolicy(keep_last=keep_last), run="gpt-aaaaa", log=Log({}, io.StringIO()))
+    return apply_retention(
+        ledger, RetentionPolicy(keep_last=keep_last), run="gpt-aaaaa", log=Log({}, io.StringIO()), now=NOW
+    )
 
 
 def folders(ledger: Ledger) -> list[str]:
@@ -118,10 +123,76 @@ def test_other_experiments_and_foreign_files_are_left_alone(ledger: Ledger, stag
     assert [key for key in foreign if ledger.store.find(key) is None] == []
 
 
+class FullDisk(CountingStore):
+    """Takes nothing any more; what is there can be read and deleted."""
+
+    def create(self, key: str, data: bytes | bytearray) -> None:
+        raise StorageError("StorageRefused", f"cannot write {key}: No space left on device")
+
+
+def test_a_full_disk_loses_what_was_retired_earlier_and_nothing_else(ledger: Ledger, stage: Path) -> None:
+    verified_steps(ledger, stage, 10, 20, 30)
+    applied(ledger)
+    left_over = "checkpoints/gpt/v1/d-0123456789abcdef/step-000000000010/term-000001/model.safetensors"
+    ledger.store.create(left_over, b"x")
+    a_checkpoint(ledger, stage, step=40, term=1, verified="tensors")
+    full = a_ledger(FullDisk(ledger.store))
+
+    with pytest.raises(StorageError, match="No space left"):
+        applied(full)
+
+    assert folders(ledger) == ["20/1", "30/1", "40/1"]
+    assert statuses(ledger)["step-20-term-1"] == "verified"
+
+
+def test_only_what_is_counted_on_is_read_before_others_go(ledger: Ledger, stage: Path) -> None:
+    verified_steps(ledger, stage, *range(10, 130, 10))
+    store = CountingStore(ledger.store)
+    policy = RetentionPolicy(keep_last=2, keep_every_steps=20)
+
+    apply_retention(a_ledger(store), policy, run="gpt-aaaaa", log=Log({}, io.StringIO()), now=NOW)
+
+    read = [key for method, key in store.requests if method == "GET" and key.endswith("MANIFEST.json")]
+    assert [key.split("/")[4] for key in read] == ["step-000000000120", "step-000000000110"]
+
+
+class Busy(CountingStore):
+    """Does not answer every second deletion at first."""
+
+    def delete(self, key: str) -> None:
+        if sum(method == "DELETE" for method, _ in self.requests) % 2 == 0:
+            self.requests.append(("DELETE", key))
+            raise Transient("StorageNotAnswering", "SlowDown")
+        super().delete(key)
+
+
+def test_a_busy_store_is_given_time(ledger: Ledger, stage: Path) -> None:
+    verified_steps(ledger, stage, 10, 20, 30)
+    pauses: list[float] = []
+
+    apply_retention(
+        a_ledger(Busy(ledger.store)), RetentionPolicy(keep_last=2), run="gpt-aaaaa", log=Log({}, io.StringIO()),
+        now=NOW, pause=pauses.append,
+    )  # fmt: skip
+
+    assert folders(ledger) == ["20/1", "30/1"]
+    assert pauses == [0.5, 0.5, 0.5, 0.5]
+
+
+def test_the_manifest_goes_first(ledger: Ledger, stage: Path) -> None:
+    verified_steps(ledger, stage, 10, 20, 30)
+    store = CountingStore(ledger.store)
+
+    apply_retention(a_ledger(store), RetentionPolicy(keep_last=2), run="r", log=Log({}, io.StringIO()), now=NOW)
+
+    gone = [key.rpartition("/")[2] for method, key in store.requests if method == "DELETE"]
+    assert gone == ["MANIFEST.json", "model.safetensors", "000000.json", "state.json"]
+
+
 def test_deletion_is_logged_with_its_reason(ledger: Ledger, stage: Path) -> None:
     verified_steps(ledger, stage, 10, 20, 30)
     stream = io.StringIO()
 
-    apply_retention(ledger, RetentionPolicy(keep_last=2), run="gpt-aaaaa", log=Log({}, stream))
+    apply_retention(ledger, RetentionPolicy(keep_last=2), run="gpt-aaaaa", log=Log({}, stream), now=NOW)
 
     assert '"delete step-10-term-1: verified, but older than the newest 2 verified' in stream.getvalue()

@@ -1,6 +1,8 @@
 """What is kept and what goes, and why: tables for the rules, properties for what no rule may break."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +23,8 @@ from components.ledger.records import (
     Verified,
 )
 from components.ledger.state import LedgerState, fold
-from components.retain.plan import plan_retention, to_retire
+from components.retain.plan import counted_on, plan_retention, to_retire
+from tests.components.ledger.building import NOW
 
 
 def a_state(changes: Sequence[Change]) -> LedgerState:
@@ -61,12 +64,12 @@ def quarantined(step: int) -> list[Change]:
 
 
 def decided(state: LedgerState, **policy: object) -> dict[str, str]:
-    plan = plan_retention(state, RetentionPolicy.model_validate({"keep_last": 2, **policy}))
+    plan = plan_retention(state, RetentionPolicy.model_validate({"keep_last": 2, **policy}), NOW)
     return {item.checkpoint: f"{item.action}: {item.reason}" for item in plan.decisions}
 
 
 def kept(state: LedgerState, **policy: object) -> list[str]:
-    return list(plan_retention(state, RetentionPolicy.model_validate({"keep_last": 2, **policy})).kept)
+    return list(plan_retention(state, RetentionPolicy.model_validate({"keep_last": 2, **policy}), NOW).kept)
 
 
 def test_every_checkpoint_gets_a_decision_with_a_reason_newest_first() -> None:
@@ -173,11 +176,37 @@ def test_after_a_return_to_an_older_step_the_new_branch_is_kept_too() -> None:
     assert decided(state)["13"] == "keep: keep_last: among the newest verified of the running branch"
 
 
+def test_keep_for_counts_from_the_recorded_time() -> None:
+    state = a_state([a_term(1), *verified(10), *verified(20), *verified(30)])  # all recorded at NOW
+
+    for elapsed, is_kept in ((0, True), (3599, True), (3600, False), (-86400, True)):
+        plan = plan_retention(state, RetentionPolicy(keep_last=2, keep_for=3600.0), NOW + timedelta(seconds=elapsed))
+        assert ("10" in plan.kept) == is_kept, elapsed
+    assert decided(state, keep_for=3600.0)["10"] == "keep: keep_for: committed 2026-11-29T00:00:00.000Z, kept for 1h"
+
+
+def test_a_recorded_time_that_cannot_be_read_keeps() -> None:
+    state = a_state([a_term(1), *verified(10), *verified(20), *verified(30)])
+    entries = {name: replace(entry, committed_at="yesterday") for name, entry in state.checkpoints.items()}
+
+    reason = decided(replace(state, checkpoints=entries), keep_for=1.0)["10"]
+    assert reason == "keep: keep_for: its recorded time 'yesterday' cannot be read"
+
+
+def test_what_is_counted_on_is_a_handful_however_much_is_kept() -> None:
+    changes = [change for step in range(10, 1000, 10) for change in verified(step)]
+    state = a_state([a_term(1), *changes, a_term(2, run="b", source="10")])
+    policy = RetentionPolicy(keep_last=2, keep_every_steps=10)
+
+    assert len(plan_retention(state, policy, NOW).kept) == 99
+    assert [entry.checkpoint for entry in counted_on(state, policy)] == ["990", "980", "10"]
+
+
 def test_what_was_retired_keeps_the_reason_it_got_then() -> None:
     retire = Retire(run="r", checkpoints=(Retired(checkpoint="10", reason="because"),), survivors=("20",))
     state = a_state([a_term(1), *verified(10), *verified(20), *verified(30), retire])
 
-    plan = plan_retention(state, RetentionPolicy(keep_last=2))
+    plan = plan_retention(state, RetentionPolicy(keep_last=2), NOW)
     assert decided(state)["10"] == "delete: because"
     assert to_retire(state, plan) == []
 
@@ -198,7 +227,7 @@ CHANGES = st.one_of(
 )
 POLICIES = st.builds(
     RetentionPolicy, keep_last=st.integers(2, 4), keep_every_steps=st.none() | st.integers(1, 5),
-    keep_best=st.none() | st.just(KeepBest()),
+    keep_best=st.none() | st.just(KeepBest()), keep_for=st.none() | st.just(60.0),
 )  # fmt: skip
 
 
@@ -208,7 +237,7 @@ def test_whatever_the_policy_enough_verified_ones_stay_and_a_second_plan_has_not
     changes: list[Change], policy: RetentionPolicy
 ) -> None:
     state = a_state(changes)
-    plan = plan_retention(state, policy)
+    plan = plan_retention(state, policy, NOW)
     going = to_retire(state, plan)
 
     newest = [entry.checkpoint for entry in state.newest_first("verified")[: policy.keep_last]]
@@ -225,4 +254,4 @@ def test_whatever_the_policy_enough_verified_ones_stay_and_a_second_plan_has_not
             change=Retire(run="a", checkpoints=retired, survivors=plan.kept),
         )  # fmt: skip
         after = fold(state, [record])
-        assert to_retire(after, plan_retention(after, policy)) == []
+        assert to_retire(after, plan_retention(after, policy, NOW)) == []

@@ -98,6 +98,15 @@ def test_each_failure_has_its_exit_code(stage: Stage, do: str, code: int) -> Non
     assert ("Traceback" in output) == (do == "bug")
 
 
+def test_outputs_that_cannot_be_written_are_the_machines_fault(stage: Stage) -> None:
+    (stage.folder / "out").touch()
+
+    code, output = stage.run({"do": "succeed"}, "--input", "name=x")
+
+    assert code == 81
+    assert "OutputsRefused: cannot write outputs to " in output
+
+
 def test_a_spec_with_an_unknown_key_and_a_wrong_type_names_both(stage: Stage) -> None:
     code, output = stage.run({"do": "succeed", "nunber": 3, "number": "x"})
 

@@ -11,6 +11,7 @@ from components.shard.plan import make_plan
 from components.shard.plan_file import read_entries, read_plan
 from components.shard.spec import ShardSpec
 from components.shard.task import run_task
+from components.storage.base import ObjectStore
 from components.storage.local import LocalStore
 
 LOG = Log({})
@@ -35,7 +36,7 @@ def plan(store: LocalStore, spec: ShardSpec) -> str:
     return make_plan(store, spec, workdir="", log=LOG)[0]
 
 
-def entries(store: LocalStore, plan_id: str) -> list[Entry]:
+def entries(store: ObjectStore, plan_id: str) -> list[Entry]:
     """What the plan makes of its shards, in order."""
     return [entry for _, entry in read_entries(store, read_plan(store, plan_id), plan_id)]
 

@@ -9,7 +9,7 @@ from components.contracts.dataset import BadRecord, ShardReceipt
 from components.errors import ArgosyError, BadInput
 from components.shard.task import run_task
 from components.storage.local import LocalStore
-from tests.components.shard.building import LOG, a_corpus, a_spec, plan, shard_file
+from tests.components.shard.building import LOG, a_corpus, a_spec, entries, plan, shard_file
 
 
 @pytest.fixture
@@ -103,9 +103,7 @@ def test_a_damaged_shard_is_never_reused(store: LocalStore, corpus: Path, damage
 
 def test_other_bytes_in_the_place_of_a_shard_are_an_error(store: LocalStore, corpus: Path) -> None:
     plan_id = plan(store, a_spec(corpus))
-    path = shard_file(store, plan_id, 0, "bin")
-    path.parent.mkdir()
-    path.write_bytes(b"somebody else's")
+    store.create(f"data/shards/{entries(store, plan_id)[0].id}.bin", b"somebody else's")
     digest = hashlib.sha256(b"somebody else's").hexdigest()
 
     with pytest.raises(

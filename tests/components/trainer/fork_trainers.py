@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch._dynamo  # what building DDP imports
 
-from components.trainer.__main__ import main
+from components.trainer.__main__ import leave, main
 from components.trainer.train import train
 
 assert torch._dynamo
@@ -23,7 +23,7 @@ def run(rank: int, outputs: Path, arguments: list[str]) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     sys.argv = ["trainer", *arguments]
-    sys.exit(main())
+    leave(main())
 
 
 if __name__ == "__main__":

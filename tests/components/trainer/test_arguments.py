@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from components.trainer.arguments import Unusable, parse
+from components.trainer.arguments import parse
+from components.trainer.endings import Unusable
 from components.trainer.worker import worker_from
 
 

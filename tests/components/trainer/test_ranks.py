@@ -56,8 +56,11 @@ def test_torchruns_variables_alone_are_enough(data: Path, tmp_path: Path) -> Non
 def test_the_example_of_a_torchrun_script_needs_nothing_of_ours(tmp_path: Path) -> None:
     script = str(ROOT / "tests/e2e/programs/ddp_tutorial.py")
     ranks = start_ranks(2, tmp_path, (script,), env={}, argosy=False)
-    assert ranks.wait() == [0, 0], ranks.output()
-    assert "Finished running basic DDP example on rank 1." in ranks.output(1)
+    # A script that ends the usual way is now and then aborted by PyTorch itself, after its last line, while the
+    # interpreter is torn down with a gloo thread still running.
+    assert set(ranks.wait()) <= {0, -signal.SIGABRT}, ranks.output()
+    for rank in (0, 1):
+        assert f"Finished running basic DDP example on rank {rank}." in ranks.output(rank)
 
 
 def _wait_for(path: Path, timeout: float = 90) -> None:

@@ -12,9 +12,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from components.trainer.arguments import Unusable, parse
+from components.trainer.arguments import parse
+from components.trainer.endings import TrainingDiverged, Unusable
 from components.trainer.place import why_not_cuda
-from components.trainer.train import TrainingDiverged, learning_rate, train
+from components.trainer.train import learning_rate, train
 from components.trainer.worker import worker_from
 from tests.components.trainer.ranks import read_progress
 

@@ -46,13 +46,14 @@ class Outcome:
 
 
 def verify(
-    ledger: Ledger, *, checkpoint: str = "", level: VerifyLevel = "tensors", has_checkpoints: bool = True
-) -> Outcome:
+    ledger: Ledger, *, checkpoint: str = "", level: VerifyLevel = "tensors", has_checkpoints: bool = True,
+    task: str = "verify",
+) -> Outcome:  # fmt: skip
     """Run the stage in this process."""
     spec = VerifySpec(experiment="gpt", model_version="v1", level=level, has_checkpoints=has_checkpoints)
     stream = io.StringIO()
     context = StageContext(
-        task="verify", attempt=0, run="gpt-aaaaa", workflow="gpt-aaaaa", storage=ledger.store.uri, workdir="",
+        task=task, attempt=0, run="gpt-aaaaa", workflow="gpt-aaaaa", storage=ledger.store.uri, workdir="",
         inputs={"checkpoint": checkpoint}, node="node-0", log=Log({}, stream),
     )  # fmt: skip
     try:
@@ -143,12 +144,46 @@ def test_damage_since_the_last_look_is_found(ledger: Ledger, stage: Path) -> Non
 
 
 def test_a_format_that_is_not_looked_into_is_noted(ledger: Ledger, tmp_path: Path) -> None:
-    a_checkpoint(ledger, a_stage(tmp_path / "pt", {"model.pt": b"zip"}), step=10, term=a_begun_run(ledger))
+    a_checkpoint(ledger, a_stage(tmp_path / "h5", {"model.h5": b"hdf"}), step=10, term=a_begun_run(ledger))
 
     found = verify(ledger)
 
     assert found.code == 0
-    assert "model.pt: digest only, its format is not looked into" in found.log
+    assert "model.h5: digest only, its format is not looked into" in found.log
+
+
+def test_a_weight_of_another_shape_than_before_is_quarantined(ledger: Ledger, tmp_path: Path) -> None:
+    term = a_begun_run(ledger)
+    for step, values in ((10, [1.0, 2.0]), (20, [1.0, 2.0, 3.0]), (30, [1.0, 2.0])):
+        files = {"model.safetensors": safetensors_bytes({"head": values}), "state.json": b"{}"}
+        a_checkpoint(ledger, a_stage(tmp_path / str(step), files), step=step, term=term)
+
+    found = {step: verify(ledger, checkpoint=f"step-{step}-term-1") for step in (10, 20, 30)}
+
+    assert [outcome.code for outcome in found.values()] == [0, 96, 0]
+    told = "model.safetensors, tensor head: differs in type from step-10-term-1 of the same run"
+    assert f"{told} (expected F32[2], found F32[3])" in found[20].said
+
+
+def test_another_run_may_have_another_model(ledger: Ledger, tmp_path: Path) -> None:
+    a_checkpoint(ledger, a_stage(tmp_path / "a"), step=10, term=a_begun_run(ledger), verified="tensors")
+    other = {"model.safetensors": safetensors_bytes({"weight": [1.0], "new": [2.0]})}
+    term = a_begun_run(ledger, "gpt-bbbbb", source="step-10-term-1")
+    a_checkpoint(ledger, a_stage(tmp_path / "b", other), step=20, term=term, run="gpt-bbbbb", parent="step-10-term-1")
+
+    found = verify(ledger)
+
+    assert found.code == 0
+    assert "types changed since step-10-term-1: weight F32[4] -> F32[1]" in found.log
+    assert "tensors that are new since step-10-term-1: new" in found.log
+
+
+def test_nothing_is_loaded_beside_the_ranks(ledger: Ledger, stage: Path) -> None:
+    a_checkpoint(ledger, stage, step=10, term=a_begun_run(ledger))
+
+    found = verify(ledger, level="load", task="training-verify-step-10-term-1")
+
+    assert found.outputs == {"checkpoint": "step-10-term-1", "verdict": "verified", "level": "tensors"}
 
 
 def test_without_checkpoints_there_is_nothing_to_do(ledger: Ledger) -> None:

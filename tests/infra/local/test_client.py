@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from components.errors import BadInput, EnvironmentUnfit
-from infra.local.client import create_run, home, list_runs, open_run
+from infra.local.client import create_run, home, list_runs, open_run, request_stop, withdraw_run
 from tests.infra.local.workflows import a_shell, a_task, a_workflow
 
 MANIFEST = a_workflow(
@@ -79,6 +79,26 @@ def test_a_home_that_cannot_be_written_is_said(tmp_path):
 
     with pytest.raises(EnvironmentUnfit, match="set ARGOSY_HOME"):
         create(tmp_path / "file")
+
+
+def test_only_a_run_that_was_never_started_is_withdrawn(tmp_path):
+    never, started = create(tmp_path, run="never"), create(tmp_path, run="started")
+    started.engine_log_path.touch()
+
+    withdraw_run(never)
+    withdraw_run(started)
+
+    assert [run_dir.name for run_dir in list_runs(tmp_path)] == ["started"]
+
+
+def test_a_stop_that_cannot_be_written_is_said_and_leaves_nothing(tmp_path):
+    run_dir = create(tmp_path)
+    run_dir.stop_path.mkdir()
+    before = sorted(run_dir.path.iterdir())
+
+    with pytest.raises(EnvironmentUnfit, match=r"cannot write .*stop\.json: Is a directory"):
+        request_stop(run_dir, by="me")
+    assert sorted(run_dir.path.iterdir()) == before
 
 
 def test_runs_are_listed_by_age_and_half_made_ones_are_not_runs(tmp_path):

@@ -57,6 +57,27 @@ def test_a_container_finds_itself_in_its_attempts_folder_with_a_listed_environme
     assert "PYTHONPATH" in environment
 
 
+def test_what_a_template_sets_stands_over_what_is_inherited_but_not_over_the_engine(engine, monkeypatch):
+    monkeypatch.setenv("AWS_REGION", "inherited")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-for-any-file")
+    template = a_python("a", "import json,os;print(json.dumps(dict(os.environ)))")
+    template["container"]["env"] = [
+        {"name": "AWS_REGION", "value": "{{workflow.parameters.region}}"},
+        {"name": "ARGOSY_OUT", "value": "/elsewhere"},
+    ]
+    region = {"arguments": {"parameters": [{"name": "region", "value": "eu-1"}]}}
+    run = engine(a_workflow([a_task("a")], [template], **region))
+
+    assert run.run() == 0
+    environment = json.loads(run.output("a"))
+    assert environment["AWS_REGION"] == "eu-1"
+    assert environment["ARGOSY_OUT"] == str(run.run_dir.path / "nodes" / "a" / "0" / "out")
+    assert environment["AWS_SECRET_ACCESS_KEY"] == "not-for-any-file"
+    (run.run_dir.path / "nodes" / "a" / "0" / "output.log").unlink()  # the one place where it was printed on purpose
+    written = [path.read_bytes() for path in run.run_dir.path.rglob("*") if path.is_file()]
+    assert not any(b"not-for-any-file" in data for data in written)
+
+
 def test_a_sequence_names_its_items_as_argo_does_and_gathers_their_outputs(engine):
     run = engine(
         a_workflow(

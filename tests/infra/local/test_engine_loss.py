@@ -111,6 +111,31 @@ def test_a_killed_supervisor_takes_its_container_along_and_the_engine_cleans_up(
     assert not any(is_alive(pid, None) for pid in family)
 
 
+def test_a_supervisor_that_was_stopped_does_not_keep_a_run_from_being_resumed(engine):
+    run = engine(a_workflow([a_task("a")], [a_shell("a", "test {{retries}} = 1 || sleep 66", **retries(1))])).start()
+    state = run.until_running("a")
+    family = until(lambda: pids if len(pids := run.family()) >= 2 else None)
+    os.kill(state.nodes["a"].last.pid, signal.SIGSTOP)
+    run.kill()
+
+    assert run.run("--resume") == 0
+    assert not any(is_alive(pid, None) for pid in family)
+
+
+def test_the_run_goes_on_when_who_asked_for_it_is_killed_before_the_engine_is_ready(engine):
+    run = engine(a_workflow([a_task("a")], [a_shell("a", "echo done")]))
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    code = subprocess.run(
+        [sys.executable, "-m", "infra.local", "--run-dir", str(run.run_dir.path), "--ready-fd", str(write_end)],
+        pass_fds=(write_end,), env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, timeout=30, check=False,
+    ).returncode  # fmt: skip
+    os.close(write_end)
+
+    assert code == 0
+    assert run.output("a") == "done\n"
+
+
 def test_a_second_engine_is_refused_and_names_the_first(engine):
     script = "until test -e ../../../go; do sleep 0.05; done"
     run = engine(a_workflow([a_task("a")], [a_shell("a", script)])).start()

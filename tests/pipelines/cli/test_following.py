@@ -170,6 +170,38 @@ def test_a_follower_that_is_told_to_end_leaves_the_run_alone(a_run: MakeRun):
 
 
 @pytest.mark.e2e
+def test_a_follower_that_nobody_reads_leaves_the_run_alone(a_run: MakeRun):
+    run = a_run({"shard-plan": "sleep 1", "preflight": GRACEFUL}, after={"preflight": "shard-plan"})
+
+    follower = start_argosy("resume", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert follower.stdout is not None
+    assert follower.stdout.readline().startswith("target local: ")
+    follower.stdout.close()
+    follower.stdout = None
+    _, errors = follower.communicate(timeout=30)
+
+    assert follower.returncode == 84
+    assert errors.startswith("FollowingEnded: nobody reads this output any more; run tiny-b2c4d goes on; ")
+    assert run.engine_alive()
+
+
+def test_nothing_starts_when_nobody_reads_that_it_does(a_run: MakeRun):
+    run = a_run({"shard-plan": "true"})
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    follower = start_argosy("resume", stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    _, errors = follower.communicate(timeout=30)
+
+    assert (follower.returncode, errors) == (
+        84,
+        "NotStarted: nobody reads this output; use --detach to start and leave\n",
+    )
+    assert not run.engine_log_path.exists()
+
+
+@pytest.mark.e2e
 def test_a_run_whose_engine_was_killed_says_so_and_resumes_where_it_was(a_run: MakeRun, tmp_path: Path):
     mark = tmp_path / "again"
     run = a_run(

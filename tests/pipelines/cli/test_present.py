@@ -4,6 +4,7 @@ import pytest
 
 from components.contracts.checks import CheckStatus
 from components.contracts.clock import parse_utc
+from components.contracts.gang import CheckpointView
 from components.contracts.lifecycle import RunState
 from components.contracts.retention import Decision, RetentionPlan
 from components.diagnosis.diagnose import diagnose
@@ -246,3 +247,45 @@ def test_a_gang_that_changes_state_is_told_with_its_message():
     after = training(state=RunState.RESTARTING, message="rank 1 exited with code 1")
 
     assert changes(before, after) == ["gang Restarting: rank 1 exited with code 1"]
+
+
+def test_a_refused_input_ends_with_every_fault_not_with_their_number():
+    message = "CorpusRefused: corpus c/ cannot be packed\n  a.txt: cannot be read\n  b\x1b[2J: its name is not UTF-8"
+    view = a_view(
+        engine=an_engine(a_node("shard-plan", "Failed", exit_code=78), phase="Failed"),
+        stages=(a_stage_record("shard-plan", 78, reason="CorpusRefused", message=message),),
+    )
+
+    lines = last_words(view, diagnose(view, NOW), None)
+
+    assert lines[:4] == [
+        "CorpusRefused: corpus c/ cannot be packed; correct it and submit again",
+        "tiny-b2c4d failed, exit code 78",
+        "  - a.txt: cannot be read",
+        "  - b: its name is not UTF-8",
+    ]
+
+
+def test_deleted_is_what_this_run_deleted_whoever_made_it():
+    view = a_view(
+        checkpoints=(
+            a_checkpoint(30, "retired", run="tiny-older", retired_by="tiny-b2c4d", reason="mine now"),
+            a_checkpoint(20, "retired", run="tiny-older", retired_by="tiny-older", reason="long ago"),
+            a_checkpoint(10, "retired", retired_by="tiny-newer", reason="later"),
+        ),
+        retention=RetentionPlan(
+            decisions=tuple(
+                Decision(checkpoint=f"step-{step}-term-1", step=step, action="delete", reason="x") for step in (30, 20)
+            )
+        ),
+    )
+
+    assert [text for name, text in facts(view) if name == "deleted"] == ["step-30-term-1: mine now"]
+
+
+def test_a_checkpoint_that_was_not_saved_is_told_once():
+    lost = CheckpointView(checkpoint="step-40-term-1", step=40, state="abandoned", reason="no \x1b[2Jspace", at=at(50))
+    before, after = training(), training(checkpoints=(lost,))
+
+    assert changes(before, after) == ["checkpoint step-40-term-1 not saved: no space"]
+    assert changes(after, after) == []

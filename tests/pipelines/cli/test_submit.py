@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from components.ledger.ledger import Ledger, claim, this_process
 from components.storage.local import LocalStore
 from infra.local import client
 from infra.local.run_dir import RunDir
-from tests.pipelines.cli.conftest import argosy
+from tests.pipelines.cli.conftest import argosy, processes_of, start_argosy
 
 DESCRIPTION = """\
 experiment: tiny
@@ -105,6 +107,18 @@ def test_an_experiment_that_holds_the_ledger_is_reported_early(run_yaml: Path, h
     assert not (home / "runs").exists()
 
 
+def test_ctrl_c_before_the_run_could_start_leaves_no_run_that_never_ran(run_yaml: Path, home: Path):
+    submitting = start_argosy("submit", "-c", str(run_yaml), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert submitting.stdout is not None
+    assert submitting.stdout.readline().startswith("target local")
+    submitting.send_signal(signal.SIGINT)  # before the engine is started, or just after
+    submitting.communicate(timeout=60)
+
+    assert submitting.returncode == 83
+    assert [run.name for run in client.list_runs(home) if run.state().phase != "Failed"] == []
+    assert processes_of(home) == []
+
+
 def test_an_experiment_whose_engine_runs_is_reported_before_it_holds_the_ledger(
     run_yaml: Path, a_run: Callable[..., RunDir]
 ):
@@ -115,3 +129,16 @@ def test_an_experiment_whose_engine_runs_is_reported_before_it_holds_the_ledger(
     error = json.loads(done.stderr)["error"]
     assert (done.returncode, error["reason"]) == (78, "RunActive")
     assert error["seen"].startswith("run tiny-b2c4d (engine ")
+
+
+def test_a_damaged_run_keeps_nobody_from_submitting(run_yaml: Path, home: Path, a_run: Callable[..., RunDir]):
+    (run_yaml.parent / "corpus").mkdir()
+    damaged = a_run({"shard-plan": "sleep 60"}, name="tiny-damaged")
+    client.start_engine(damaged)
+    (damaged.path / "run.json").write_bytes(b"\x00torn")
+    (a_run({"shard-plan": "true"}, name="tiny-damaged-2").path / "run.json").write_bytes(b"")
+
+    done = argosy("submit", "-c", str(run_yaml))
+
+    assert "CorpusRefused: corpus corpus cannot be packed" in done.stdout
+    assert (done.returncode, done.stderr) == (78, "")
