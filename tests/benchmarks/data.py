@@ -17,7 +17,7 @@ from tests.benchmarks.measure import ROOT, Figure, cpu_seconds_of_children, pyth
 NUM_FILES, FILE_BYTES = 4_000, 25_000
 
 SPEC = {
-    "options": {"sequence_length": 1024, "over_long": "split"},
+    "options": {"format": "tokens", "sequence_length": 1024, "over_long": "split"},
     "max_bad_records": 0, "num_tasks": 1, "target_shard_bytes": 32 << 20,
 }  # fmt: skip
 
