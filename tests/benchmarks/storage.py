@@ -1,4 +1,4 @@
-"""S3 through our store against plain boto3 on the same server, in pairs; and what writing to a folder costs beside it."""
+"""S3 through our store against plain boto3 on the same server, in pairs; what a folder costs stands beside it."""
 
 import os
 import statistics
