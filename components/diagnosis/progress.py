@@ -114,7 +114,7 @@ def _restarting(view: RunView, gang: GangState) -> Diagnosis:
 
 def _starting(view: RunView, gang: GangState, now: datetime) -> Diagnosis:
     num_nodes = described(view, "launch", "num_nodes")
-    waits = gang_waits_for(gang, view, num_nodes if isinstance(num_nodes, int) else gang.num_joined)
+    waits = gang_waits_for(gang, num_nodes if isinstance(num_nodes, int) else gang.num_joined)
     waited = (now - parse_utc(gang.created_at)).total_seconds()
     limit = _seconds(described(view, "launch", "limits", "start"))
     is_slow = limit is not None and waited > _SLOW_SHARE * limit
