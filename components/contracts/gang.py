@@ -40,6 +40,10 @@ class CheckpointRule(Document):
     retain_timeout_seconds: PositiveFloat = 1800.0
     """How long retention may take during training."""
 
+    def writing_nodes(self, num_nodes: int) -> range:
+        """The node ranks whose receipts a step needs: all, or the one that holds rank 0."""
+        return range(num_nodes if self.writers == "all" else 1)
+
 
 class ResumeRule(Document):
     """Where training starts from."""
@@ -256,7 +260,6 @@ class GenerationView(Document):
     exit_code: int | None = None
     reason: str = ""
     message: str = ""
-    excluded_nodes: tuple[str, ...] = ()
 
 
 class LaunchState(Document):
