@@ -30,6 +30,10 @@ class StageState(StrEnum):
     SKIPPED = "Skipped"
     """Never ran, because something before it did not succeed."""
 
+    @property
+    def ended_badly(self) -> bool:
+        return self in (StageState.FAILED, StageState.STOPPED, StageState.LOST)
+
 
 class StopRequest(Document):
     """Somebody asked the run to stop."""
@@ -73,6 +77,15 @@ class EngineView(Document):
     """The engine's verdict on the run, once it ended."""
     nodes: tuple[EngineNode, ...] = ()
     stop: StopRequest | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase not in ("Pending", "Running")
+
+    @property
+    def was_lost(self) -> bool:
+        """It is gone and had not come to an end: nobody goes on with the run."""
+        return self.alive is False and not self.is_over
 
 
 class StageView(Document):
