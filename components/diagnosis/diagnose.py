@@ -67,7 +67,11 @@ def _stopped(view: RunView) -> Diagnosis:
         cause = f"{view.stop.by} {how} the run"
         if view.step is not None:
             cause += f" at step {view.step}"
-        facts = [Evidence(object="stop request", field="by", value=f"{view.stop.by} at {view.stop.at}")]
+        facts = [
+            Evidence(
+                object="stop request", field="by", value=view.stop.by + (f" at {view.stop.at}" if view.stop.at else "")
+            )
+        ]
         facts += [
             Evidence(object=f"stage {stage.task}", field="ended", value=stage.message or f"exit code {stage.exit_code}")
             for stage in view.stages

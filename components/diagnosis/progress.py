@@ -49,9 +49,10 @@ def diagnose_progress(view: RunView, now: datetime) -> Diagnosis:
         reason, cause = "StageRetried", f"{again.task} failed and runs again (attempt {again.attempts})"
     elif launch is not None and launch.state is StageState.RUNNING:
         reason, cause = "Starting", "the launcher is starting the gang"
+    started = [stage.started_at for stage in running if stage.started_at]
     return Diagnosis(
-        reason=reason, cause=cause, since=min((stage.started_at or "~" for stage in running), default=None),
-        actor=Actor.NOBODY, action="wait", evidence=_stages(view.stages),
+        reason=reason, cause=cause, since=min(started, default=None), actor=Actor.NOBODY, action="wait",
+        evidence=_stages(view.stages),
     )  # fmt: skip
 
 
