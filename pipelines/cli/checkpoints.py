@@ -19,4 +19,4 @@ COMMANDS: dict[str, Command] = {
 
 @click.group(cls=LazyGroup, table=COMMANDS)
 def checkpoints() -> None:
-    """List, verify, pin, adopt, compare, clean up and export checkpoints."""
+    """List, verify, pin, adopt, compare and export checkpoints."""

@@ -37,7 +37,7 @@ COMMANDS: dict[str, Command] = {
     "resume": Command("pipelines.cli.resume:resume", "Continue a failed, stopped or interrupted run."),
     "runs": Command("pipelines.cli.runs:runs", "List the runs."),
     "checkpoints": Command(
-        "pipelines.cli.checkpoints:checkpoints", "List, verify, pin, adopt, compare, clean up and export checkpoints."
+        "pipelines.cli.checkpoints:checkpoints", "List, verify, pin, adopt, compare and export checkpoints."
     ),
     "recipes": Command("pipelines.cli.recipes:recipes", "List the built-in run descriptions, or print one of them."),
     "schema": Command("pipelines.cli.schema:schema", "Print the JSON Schema of the run description."),
