@@ -294,7 +294,7 @@ class VerifySection(StageLimits):
     """verify: is this checkpoint complete, intact, readable?"""
 
     level: VerifyLevel = "tensors"
-    """files: names and sizes; digests: every byte as well; tensors: formats, NaN and Inf as well; load: torch as well."""
+    """files: names and sizes; digests: every byte too; tensors: formats, NaN and Inf too; load: torch loads it, too."""
     timeout: Time = 3600.0
     retries: Retries = 2
 

@@ -4,7 +4,6 @@ DOMAIN = "argosy.dev"
 
 EXPERIMENT_LABEL = f"{DOMAIN}/experiment"
 MODEL_VERSION_LABEL = f"{DOMAIN}/model-version"
-RUN_LABEL = f"{DOMAIN}/run"
 STAGE_LABEL = f"{DOMAIN}/stage"
 
 TITLE_ANNOTATION = "workflows.argoproj.io/title"
@@ -25,9 +24,6 @@ LAUNCH = "launch"
 VERIFY = "verify"
 RETAIN = "retain"
 FINISH = "finish"
-
-TRAINING = frozenset((LAUNCH,))
-"""Templates whose attempts may rightly take days: no `backoff.maxDuration` there."""
 
 
 def workflow_parameter(name: str) -> str:

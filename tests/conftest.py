@@ -2,9 +2,19 @@
 
 import pytest
 
-from tests.fakes.s3_fixtures import any_store, proxied_store, s3_proxy, s3_server, s3_server_of_session, s3_store
+from tests.fakes.s3_fixtures import (
+    any_store,
+    proxied_store,
+    s3_proxy,
+    s3_proxy_of_session,
+    s3_server,
+    s3_server_of_session,
+    s3_store,
+)
 
-__all__ = ["any_store", "proxied_store", "s3_proxy", "s3_server", "s3_server_of_session", "s3_store"]
+__all__ = [
+    "any_store", "proxied_store", "s3_proxy", "s3_proxy_of_session", "s3_server", "s3_server_of_session", "s3_store",
+]  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

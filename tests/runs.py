@@ -6,7 +6,8 @@ from components.contracts.checks import CheckReport, CheckResult, CheckStatus
 from components.contracts.gang import AttemptView, Failure, FailureKind, GangState, LaunchState, StepView
 from components.contracts.lifecycle import RunState
 from components.contracts.records import RunRecord, StageRecord
-from components.contracts.run_view import CheckpointRow, EngineNode, EngineView, StopRequest
+from components.contracts.run_view import CheckpointRow, EngineNode, EngineView
+from components.contracts.stop import StopRequest
 from components.report.fold import RunDocuments, fold_run_view
 
 RUN = "tiny-b2c4d"

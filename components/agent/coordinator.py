@@ -55,7 +55,7 @@ from components.agent.messages import (
 from components.agent.restart_policy import History, Restart, after_failure
 from components.agent.step_commits import StepCommits
 from components.agent.step_curve import StepCurve
-from components.agent.verdict import Stopping, Verdict, checks_verdict
+from components.agent.verdict import Stopping, Verdict, checks_verdict, list_nodes
 from components.contracts.gang import FailureKind, GangSpec
 from components.contracts.lifecycle import RunState
 from components.contracts.units import format_duration
@@ -105,9 +105,8 @@ class Coordinator:
         self._charged = spec.begin_charged
         self._start_clock_at = now.seconds
         self._drain_until: float | None = None
-        writers = range(spec.num_nodes) if spec.checkpoint and spec.checkpoint.writers == "all" else (0,)
-        level = spec.checkpoint.verify_level if spec.checkpoint else "files"
-        self.commits = StepCommits(writers=writers, level=level, curve=self.curve)
+        writers = spec.checkpoint.writing_nodes(spec.num_nodes) if spec.checkpoint else ()
+        self.commits = StepCommits(writers=writers, curve=self.curve)
 
     @property
     def attempt(self) -> Attempt | None:
@@ -140,9 +139,8 @@ class Coordinator:
                 return self.commits.on_committed(term=term, step=step, now=now) + self._check_drained(now)
             case CommitFailed():
                 return self._on_commit_failed(event, now)
-            case VerifyEnded(checkpoint, exit_code, text):
-                actions = self.commits.on_verified(checkpoint=checkpoint, exit_code=exit_code, message=text, now=now)
-                return actions + self._check_drained(now)
+            case VerifyEnded():
+                return self.commits.on_verified(event, now) + self._check_drained(now)
             case RetainEnded(retired):
                 return self.commits.on_retained(retired=retired, now=now) + self._check_drained(now)
             case Tick():
@@ -398,7 +396,7 @@ class Coordinator:
             return self._tick_running(attempt, now)
         if self.phase is Phase.ENDING and now.seconds - self.phase_at.seconds >= DOWN_SECONDS:
             stuck = [rank for rank in range(self.spec.num_nodes) if rank not in attempt.down and rank not in self.lost]
-            text = f"{_list_nodes(stuck)}: processes survive SIGKILL for {format_duration(DOWN_SECONDS)}"
+            text = f"{list_nodes(stuck)}: processes survive SIGKILL for {format_duration(DOWN_SECONDS)}"
             self._pending = self._pending or Verdict(ExitCode.PEER_LOST, RunState.FAILED, "RanksStuck", text)
             self.lost.update(stuck)
             return self._check_down(now)
@@ -430,16 +428,16 @@ class Coordinator:
         attempt = self.attempt
         match self.phase:
             case Phase.JOINING:
-                text = f"{_list_nodes([rank for rank in nodes if rank not in self.joined])} did not join"
+                text = f"{list_nodes([rank for rank in nodes if rank not in self.joined])} did not join"
             case Phase.CHECKING:
-                text = f"{_list_nodes([rank for rank in nodes if rank not in self.checked])} did not finish the checks"
+                text = f"{list_nodes([rank for rank in nodes if rank not in self.checked])} did not finish the checks"
             case Phase.FETCHING:
-                text = f"{_list_nodes([rank for rank in nodes if rank not in self.fetched])} did not get the data set"
+                text = f"{list_nodes([rank for rank in nodes if rank not in self.fetched])} did not get the data set"
             case Phase.PREPARING:
                 text = "the storage did not answer"
             case _:
                 assert attempt is not None
-                text = f"{_list_nodes([rank for rank in nodes if rank not in attempt.started])} did not start the ranks"
+                text = f"{list_nodes([rank for rank in nodes if rank not in attempt.started])} did not start the ranks"
         verdict = Verdict(ExitCode.STOPPED, RunState.STOPPED, "StartDeadline", f"{text} within {limit}")
         if self.phase is not Phase.STARTING or attempt is None:
             return self._finish(verdict, now)
@@ -465,7 +463,3 @@ def _describe_hang(attempt: Attempt, limit: float) -> str:
     behind = attempt.slowest_ranks()
     blame = f"; furthest behind: rank {', '.join(str(rank) for rank in behind)}" if behind else ""
     return f"no rank made a new step for {format_duration(limit)} ({reached}{blame})"
-
-
-def _list_nodes(ranks: list[int]) -> str:
-    return f"node {ranks[0]}" if len(ranks) == 1 else f"nodes {', '.join(str(rank) for rank in ranks)}"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from components.agent.messages import FromNode, ToNode
+from components.contracts.checkpoint import VerifyLevel
 from components.contracts.clock import utc_text
 
 
@@ -89,6 +90,8 @@ class VerifyEnded:
     checkpoint: str
     exit_code: int
     message: str = ""
+    level: VerifyLevel | None = None
+    """How deeply it was read, when it is good: during training not always as deeply as described."""
 
 
 @dataclass(frozen=True)

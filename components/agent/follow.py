@@ -56,9 +56,9 @@ class Follow:
         if not isinstance(message, Finish):
             self._node.obey(message)
             return
-        log = self._context.log.error if message.exit_code else self._context.log.info
-        log(f"gang: {message.reason}: {message.message}" if message.message else f"gang: {message.reason}",
-            reason=message.reason, exit_code=message.exit_code)  # fmt: skip
+        self._services.log_verdict(
+            exit_code=message.exit_code, reason=message.reason, message=message.message
+        )  # fmt: skip
         self._services.leave(message.exit_code)
 
     def _on_lost(self, why: str) -> None:

@@ -73,12 +73,6 @@ class Hub:
                 continue
             member.channel.close()
 
-    async def wait_empty(self, seconds: float) -> None:
-        """Wait for the other agents to leave by themselves."""
-        deadline = asyncio.get_running_loop().time() + seconds
-        while self._members and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.02)
-
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._num_strangers >= _MAX_STRANGERS:
             writer.close()

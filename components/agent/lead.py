@@ -5,6 +5,7 @@ import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 
 from components.agent.coordinator import Coordinator, Phase
 from components.agent.events import (
@@ -125,14 +126,11 @@ class Lead:
                 self._services.tasks.start(self._retain(action))
 
     async def _prepare(self, action: Prepare) -> None:
-        used = self._coordinator.restarts_used
-        work = lambda: prepare_start(self._context, action, restarts_before=used)  # noqa: E731
+        work = partial(prepare_start, self._context, action, restarts_before=self._coordinator.restarts_used)
         self._on_event(await self._loop.run_in_executor(self._ledger, work))
 
     async def _commit(self, action: CommitStep) -> None:
-        rule, num_nodes = self._context.spec.checkpoint, self._context.spec.num_nodes
-        writers = range(num_nodes) if rule is not None and rule.writers == "all" else range(1)
-        self._on_event(await self._loop.run_in_executor(self._ledger, commit_step, self._context, action, writers))
+        self._on_event(await self._loop.run_in_executor(self._ledger, commit_step, self._context, action))
 
     async def _verify(self, action: VerifyStep) -> None:
         assert self._upkeep is not None
@@ -152,9 +150,9 @@ class Lead:
         if verdict is None:
             self._context.log.info(f"gang: {phase.value}", attempt=attempt.number if attempt else None)
             return
-        log = self._context.log.error if verdict.exit_code else self._context.log.info
-        log(f"gang: {verdict.reason}: {verdict.message}" if verdict.message else f"gang: {verdict.reason}",
-            reason=verdict.reason, exit_code=int(verdict.exit_code))  # fmt: skip
+        self._services.log_verdict(
+            exit_code=int(verdict.exit_code), reason=verdict.reason, message=verdict.message
+        )  # fmt: skip
 
     # --- the state people see
 

@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
@@ -35,10 +35,11 @@ def publish_step(context: RunContext, term: int, step: int, source: Path) -> Tro
     return None
 
 
-def commit_step(context: RunContext, action: CommitStep, writers: Iterable[int]) -> Committed | CommitFailed:
+def commit_step(context: RunContext, action: CommitStep) -> Committed | CommitFailed:
     """Write the manifest over all receipts and append COMMIT."""
     spec, term, step, ledger = context.spec, action.term, action.step, context.ledger
-    folder = step_folder(spec, term=term, step=step)
+    assert spec.checkpoint is not None
+    folder, writers = step_folder(spec, term=term, step=step), spec.checkpoint.writing_nodes(spec.num_nodes)
 
     def work() -> str:
         manifest, sha256 = write_manifest(

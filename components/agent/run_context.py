@@ -41,8 +41,3 @@ class RunContext:
     def lineage(self) -> Lineage:
         """What goes into every checkpoint of this gang."""
         return lineage_of(self.spec, self.store)
-
-    @property
-    def is_one_machine(self) -> bool:
-        """Agent 0 announces its port through a local file only when all agents share this machine."""
-        return bool(self.spec.coordinator_file)

@@ -53,6 +53,11 @@ class Services:
         if not self.exit_code.done():
             self.exit_code.set_result(int(code))
 
+    def log_verdict(self, *, exit_code: int, reason: str, message: str) -> None:
+        """How the gang ended, as agent 0 says."""
+        log = self.context.log.error if exit_code else self.context.log.info
+        log(f"gang: {reason}: {message}" if message else f"gang: {reason}", reason=reason, exit_code=exit_code)
+
     def on_bug(self, error: BaseException) -> None:
         text = "".join(traceback.format_exception(error))
         self.context.log.error(f"Bug: {type(error).__name__}: {error}", reason="Bug", traceback=text)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from components.agent.events import Action, CommitStep, Moment, Retain, Tell, Trouble, VerifyStep
+from components.agent.events import Action, CommitStep, Moment, Retain, Tell, Trouble, VerifyEnded, VerifyStep
 from components.agent.messages import Discard
 from components.agent.step_curve import StepCurve
 from components.contracts.checkpoint import VerifyLevel
@@ -12,7 +12,7 @@ from components.contracts.gang import CheckpointView
 from components.contracts.names import checkpoint_id
 from components.errors import ExitCode
 
-_Stage = Literal["receipts", "commit", "verify"]
+_Waits = Literal["receipts", "commit", "verify"]
 
 
 @dataclass
@@ -20,7 +20,7 @@ class _Step:
     term: int
     step: int
     parent: str | None
-    stage: _Stage = "receipts"
+    waits_for: _Waits = "receipts"
     receipts: set[int] = field(default_factory=set)
     is_running: bool = False
     """Its commit, or its verification, is under way."""
@@ -35,9 +35,9 @@ class StepCommits:
     that is what a restart wants, and one that falls behind must not hold it up.
     """
 
-    def __init__(self, *, writers: Iterable[int], level: VerifyLevel, curve: StepCurve) -> None:
+    def __init__(self, *, writers: Iterable[int], curve: StepCurve) -> None:
         """`writers`: the node ranks whose receipts a step needs."""
-        self._writers, self._level, self._curve = frozenset(writers), level, curve
+        self._writers, self._curve = frozenset(writers), curve
         self._steps: list[_Step] = []
         self._closed: set[tuple[int, int]] = set()
         """Term and step of those complete or abandoned."""
@@ -55,7 +55,7 @@ class StepCommits:
     def is_idle(self) -> bool:
         """Everything complete is committed, and nothing that waits for verification is newer than what is verified."""
         return not any(
-            item.stage == "commit" or (item.stage == "verify" and (item.term, item.step) > self._verified)
+            item.waits_for == "commit" or (item.waits_for == "verify" and (item.term, item.step) > self._verified)
             for item in self._steps
         )
 
@@ -75,9 +75,9 @@ class StepCommits:
         if not item.receipts >= self._writers:
             return []
         # Nodes publish in order, so receipts that are missing for an earlier step will not come any more.
-        late = [other for other in self._steps if other.stage == "receipts" and other.step < step]
+        late = [other for other in self._steps if other.waits_for == "receipts" and other.step < step]
         actions = [action for other in late for action in self._abandon(other, "a later step was complete first", now)]
-        item.stage = "commit"
+        item.waits_for = "commit"
         self._closed.add((term, step))
         return actions + self._next()
 
@@ -91,7 +91,7 @@ class StepCommits:
     def on_committed(self, *, term: int, step: int, now: Moment) -> list[Action]:
         item = self._get(term, step)
         assert item is not None
-        item.stage, item.is_running, self.trouble = "verify", False, None
+        item.waits_for, item.is_running, self.trouble = "verify", False, None
         self._show(item, "committed", now)
         safe, self._kept_back = [*self._kept_back, (term, step)], []
         return [*(Tell(None, Discard(term=term, step=step)) for term, step in safe), *self._next()]
@@ -102,12 +102,13 @@ class StepCommits:
         self.trouble = trouble
         return self._abandon(item, trouble.message, now) + self._next()
 
-    def on_verified(self, *, checkpoint: str, exit_code: int, message: str, now: Moment) -> list[Action]:
+    def on_verified(self, ended: VerifyEnded, now: Moment) -> list[Action]:
+        checkpoint, exit_code, message = ended.checkpoint, ended.exit_code, ended.message
         item = next(item for item in self._steps if item.checkpoint == checkpoint)
         self._steps.remove(item)
         if exit_code == 0:
             self._verified = max(self._verified, (item.term, item.step))
-            self._show(item, "verified", now, level=self._level)
+            self._show(item, "verified", now, level=ended.level)
         elif exit_code == ExitCode.VERIFICATION_FAILED:
             self._show(item, "quarantined", now, reason=message)
         else:
@@ -125,19 +126,19 @@ class StepCommits:
 
     def abandon_incomplete(self, now: Moment) -> list[Action]:
         """The attempt is over: receipts that have not come will not."""
-        incomplete = [item for item in self._steps if item.stage == "receipts"]
+        incomplete = [item for item in self._steps if item.waits_for == "receipts"]
         return [action for item in incomplete for action in self._abandon(item, "the attempt ended first", now)]
 
     def _next(self) -> list[Action]:
         actions: list[Action] = []
-        if not any(item.stage == "commit" and item.is_running for item in self._steps):
-            item = next((item for item in self._steps if item.stage == "commit"), None)
+        if not any(item.waits_for == "commit" and item.is_running for item in self._steps):
+            item = next((item for item in self._steps if item.waits_for == "commit"), None)
             if item is not None:
                 item.is_running = True
                 metrics = self._curve.metrics_at(item.step)
                 actions.append(CommitStep(item.term, item.step, item.parent, metrics))
-        if not self.is_retaining and not any(item.stage == "verify" and item.is_running for item in self._steps):
-            item = next((item for item in reversed(self._steps) if item.stage == "verify"), None)
+        if not self.is_retaining and not any(item.waits_for == "verify" and item.is_running for item in self._steps):
+            item = next((item for item in reversed(self._steps) if item.waits_for == "verify"), None)
             if item is not None:
                 item.is_running = True
                 actions.append(VerifyStep(item.checkpoint))

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from components.agent.events import Retain, RetainEnded, VerifyEnded, VerifyStep
 from components.agent.run_context import RunContext
 from components.contracts.canonical import canonical_json
+from components.contracts.checkpoint import VerifyLevel
 from components.contracts.gang import CheckpointRule, GangSpec
 from components.contracts.units import format_duration
 from components.errors import ExitCode
@@ -46,7 +47,7 @@ class Upkeep:
         task = f"training-verify-{action.checkpoint}"
         spec, seconds = verify_spec(self._context.spec, self._rule), self._rule.verify_timeout_seconds
         code, words = await self._run("verify", spec, task, "--input", argument, timeout_seconds=seconds)
-        return VerifyEnded(action.checkpoint, code, words)
+        return VerifyEnded(action.checkpoint, code, words, level=_as_level(self._output(task, "level")))
 
     async def retain(self, action: Retain) -> RetainEnded:
         """Apply the retention policy."""
@@ -56,7 +57,7 @@ class Upkeep:
         if code != 0:
             self._context.log.warning(f"retention after {action.after} failed: {words}")
             return RetainEnded()
-        return RetainEnded(tuple(filter(None, _read(self._folder(task) / "out" / "deleted").split(","))))
+        return RetainEnded(tuple(filter(None, self._output(task, "deleted").split(","))))
 
     async def _run(
         self, stage: str, spec: dict[str, Any], task: str, *arguments: str, timeout_seconds: float
@@ -91,6 +92,9 @@ class Upkeep:
         words = _read(folder / "last-words") or f"exit code {code}, see its log"
         return code if code >= 0 else _KILLED, words
 
+    def _output(self, task: str, name: str) -> str:
+        return _read(self._folder(task) / "out" / name)
+
     def _folder(self, task: str) -> Path:
         return self._context.workdir / "upkeep" / task
 
@@ -118,6 +122,10 @@ def retain_spec(spec: GangSpec, rule: CheckpointRule) -> dict[str, Any]:
     """The Spec of the retain stage."""
     names = {"experiment": spec.experiment, "model_version": spec.model_version}
     return {**names, "policy": rule.retain.as_json()}
+
+
+def _as_level(text: str) -> VerifyLevel | None:
+    return next((level for level in get_args(VerifyLevel) if level == text), None)
 
 
 def _read(path: Path) -> str:

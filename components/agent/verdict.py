@@ -75,7 +75,7 @@ def checks_verdict(results: Mapping[int, Sequence[CheckResult]]) -> Verdict | No
     for rank, report in reports.items():
         for found in report.blocking:
             sentences.setdefault(_sentence(found), []).append(rank)
-    message = "; ".join(f"{_nodes(ranks)}: {sentence}" for sentence, ranks in sentences.items())
+    message = "; ".join(f"{list_nodes(ranks)}: {sentence}" for sentence, ranks in sentences.items())
     unfit = tuple(rank for rank, own in codes.items() if own == code) if code == ExitCode.NODE_UNFIT else ()
     state = RunState.STOPPED if code == ExitCode.STOPPED else RunState.FAILED
     return Verdict(code, state, "ChecksFailed", message, unfit)
@@ -87,5 +87,6 @@ def _sentence(found: CheckResult) -> str:
     return f"check {found.name}{about} is {found.status}: {found.measured}, expected {found.expected}{remedy}"
 
 
-def _nodes(ranks: Sequence[int]) -> str:
+def list_nodes(ranks: Sequence[int]) -> str:
+    """`node 1`, `nodes 0, 2`."""
     return f"node {ranks[0]}" if len(ranks) == 1 else f"nodes {', '.join(str(rank) for rank in ranks)}"

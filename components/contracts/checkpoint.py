@@ -11,8 +11,8 @@ from components.contracts.dataset import StoredFile
 from components.contracts.document import Document
 
 VerifyLevel = Literal["files", "digests", "tensors", "load"]
-"""files: names and sizes; digests: every byte's SHA-256 as well; tensors: format, dtypes, NaN and Inf as well; load: torch
-loads it in a process of its own as well."""
+"""files: names and sizes; digests: every byte's SHA-256 as well; tensors: format, dtypes, NaN and Inf as well; load:
+torch loads it in a process of its own as well."""
 
 Writers = Literal["rank0", "all"]
 """Whose READY marks a step needs before it is published."""

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from components.contracts.checkpoint import VerifyLevel, Writers
+from components.contracts.clock import UtcText
 from components.contracts.document import Document
 from components.contracts.lifecycle import RankState, RunState
 from components.contracts.retention import RetentionPolicy
@@ -39,6 +40,10 @@ class CheckpointRule(Document):
     """How long one verification may take during training."""
     retain_timeout_seconds: PositiveFloat = 1800.0
     """How long retention may take during training."""
+
+    def writing_nodes(self, num_nodes: int) -> range:
+        """The node ranks whose receipts a step needs: all, or the one that holds rank 0."""
+        return range(num_nodes if self.writers == "all" else 1)
 
 
 class ResumeRule(Document):
@@ -140,7 +145,7 @@ class Failure(Document):
     """One sentence."""
     last_lines: tuple[str, ...] = ()
     """The failing rank's last output, control characters removed, at most 20 lines of 500 characters."""
-    at: str
+    at: UtcText
     """UTC, ISO 8601."""
 
 
@@ -165,9 +170,9 @@ class AttemptView(Document):
     """Counts the STARTs of this generation from 0."""
     resumed_from: str | None = None
     resumed_step: NonNegativeInt = 0
-    started_at: str
-    first_step_at: str | None = None
-    ended_at: str | None = None
+    started_at: UtcText
+    first_step_at: UtcText | None = None
+    ended_at: UtcText | None = None
     first_step: int | None = None
     last_step: int | None = None
     outcome: Literal["running", "succeeded", "failed", "stopped"] = "running"
@@ -180,7 +185,7 @@ class StepView(Document):
     """Rank 0's progress at one step; missing figures were not reported."""
 
     step: NonNegativeInt
-    at: str
+    at: UtcText
     loss: float | None = None
     tokens: int | None = None
     """Tokens the whole gang trained on in this step."""
@@ -198,7 +203,7 @@ class CheckpointView(Document):
     state: Literal["committed", "verified", "quarantined", "abandoned", "retired"]
     level: VerifyLevel | None = None
     reason: str = ""
-    at: str
+    at: UtcText
 
 
 class GangState(Document):
@@ -214,8 +219,8 @@ class GangState(Document):
     message: str = ""
     world_size: PositiveInt
     num_joined: NonNegativeInt
-    updated_at: str
-    created_at: str
+    updated_at: UtcText
+    created_at: UtcText
     ranks: tuple[RankView, ...] = ()
     attempts: tuple[AttemptView, ...] = ()
     steps: tuple[StepView, ...] = ()
@@ -245,18 +250,17 @@ class GenerationView(Document):
     """One generation as the launcher saw it."""
 
     generation: NonNegativeInt
-    created_at: str
+    created_at: UtcText
     begin_reason: str = ""
     """Why this generation exists: FirstStart, AgentLost, LauncherLost, …"""
     charged: bool = False
     """Whether this generation cost a restart."""
     agents: tuple[AgentProcess, ...] = ()
     """Process backend only: what must be gone before a next generation starts."""
-    ended_at: str | None = None
+    ended_at: UtcText | None = None
     exit_code: int | None = None
     reason: str = ""
     message: str = ""
-    excluded_nodes: tuple[str, ...] = ()
 
 
 class LaunchState(Document):
@@ -270,6 +274,6 @@ class LaunchState(Document):
     reason: str = ""
     message: str = ""
     fix: str = ""
-    updated_at: str
+    updated_at: UtcText
     generations: tuple[GenerationView, ...] = ()
     exit_code: int | None = None

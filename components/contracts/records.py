@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeInt
 
+from components.contracts.clock import UtcText
 from components.contracts.document import Document
 
 
@@ -16,8 +17,8 @@ class StageRecord(Document):
     """The DAG task, for example `shard-task-2`, `preflight`."""
     attempt: NonNegativeInt
     node: str
-    started_at: str
-    ended_at: str | None = None
+    started_at: UtcText
+    ended_at: UtcText | None = None
     exit_code: int | None = None
     message: str = ""
     reason: str = ""
@@ -35,6 +36,6 @@ class RunRecord(Document):
     model_version: str
     target: str
     workflow: str
-    created_at: str
+    created_at: UtcText
     description: dict[str, Any]
     """The run description as compiled, defaults filled in."""

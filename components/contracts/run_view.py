@@ -1,6 +1,6 @@
 """Everything known about one run, as one value: folded by `components.report.run_view`, judged by `diagnosis`.
 
-`EngineView` and `StopRequest`: made by the command line from the local engine, or by finish from `workflow.status`.
+`EngineView`: made by the command line from the local engine, or by finish from `workflow.status`.
 `RunView`: read by status, why, submit, runs and the report; `status -o json` prints it.
 """
 
@@ -10,10 +10,12 @@ from typing import Any, Literal
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from components.contracts.checks import CheckReport
+from components.contracts.clock import UtcText
 from components.contracts.document import Document
 from components.contracts.gang import GangState, LaunchState
 from components.contracts.lifecycle import RunState
 from components.contracts.retention import RetentionPlan
+from components.contracts.stop import StopRequest
 
 
 class StageState(StrEnum):
@@ -30,13 +32,9 @@ class StageState(StrEnum):
     SKIPPED = "Skipped"
     """Never ran, because something before it did not succeed."""
 
-
-class StopRequest(Document):
-    """Somebody asked the run to stop."""
-
-    by: str
-    at: str
-    force: bool = False
+    @property
+    def ended_badly(self) -> bool:
+        return self in (StageState.FAILED, StageState.STOPPED, StageState.LOST)
 
 
 class EngineNode(Document):
@@ -52,10 +50,10 @@ class EngineNode(Document):
     """What the newest attempt left in its termination log."""
     last_lines: tuple[str, ...] = ()
     """The end of its output, when it failed without last words."""
-    started_at: str | None = None
-    attempt_started_at: str | None = None
+    started_at: UtcText | None = None
+    attempt_started_at: UtcText | None = None
     """Start of the newest attempt; tells whether a stage's own record speaks of it."""
-    ended_at: str | None = None
+    ended_at: UtcText | None = None
     outputs: dict[str, str] = {}
 
 
@@ -67,12 +65,21 @@ class EngineView(Document):
     alive: bool | None = None
     """Whether the engine's process runs; None when nobody can tell, for example from inside a stage."""
     pid: int | None = None
-    started_at: str | None = None
-    ended_at: str | None = None
+    started_at: UtcText | None = None
+    ended_at: UtcText | None = None
     exit_code: int | None = None
     """The engine's verdict on the run, once it ended."""
     nodes: tuple[EngineNode, ...] = ()
     stop: StopRequest | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase not in ("Pending", "Running")
+
+    @property
+    def was_lost(self) -> bool:
+        """It is gone and had not come to an end: nobody goes on with the run."""
+        return self.alive is False and not self.is_over
 
 
 class StageView(Document):

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from components.contracts.clock import parse_utc
 from components.contracts.lifecycle import RunState
-from components.contracts.run_view import RunView, StageState
+from components.contracts.run_view import RunView
 from components.contracts.units import format_duration
 from components.diagnosis.gang import attempts_evidence, diagnose_launch
 from components.diagnosis.progress import diagnose_progress
@@ -24,10 +24,7 @@ def diagnose(view: RunView, now: datetime) -> Diagnosis:
         return _succeeded(view)
     if view.state is RunState.STOPPED:
         return _stopped(view)
-    is_engine_gone = (
-        view.engine is not None and view.engine.alive is False and view.engine.phase in ("Pending", "Running")
-    )
-    if not view.state.is_final or is_engine_gone:
+    if not view.state.is_final or (view.engine is not None and view.engine.was_lost):
         return diagnose_progress(view, now)
     if view.engine is not None and (match := _OWN_WORDS.fullmatch(view.engine.message)):
         return Diagnosis(
@@ -70,11 +67,15 @@ def _stopped(view: RunView) -> Diagnosis:
         cause = f"{view.stop.by} {how} the run"
         if view.step is not None:
             cause += f" at step {view.step}"
-        facts = [Evidence(object="stop request", field="by", value=f"{view.stop.by} at {view.stop.at}")]
+        facts = [
+            Evidence(
+                object="stop request", field="by", value=view.stop.by + (f" at {view.stop.at}" if view.stop.at else "")
+            )
+        ]
         facts += [
             Evidence(object=f"stage {stage.task}", field="ended", value=stage.message or f"exit code {stage.exit_code}")
             for stage in view.stages
-            if stage.state in (StageState.FAILED, StageState.STOPPED, StageState.LOST) and stage.task != "finish"
+            if stage.state.ended_badly and stage.task != "finish"
         ]
         return Diagnosis(
             reason="StopRequested", cause=cause, since=view.stop.at, actor=Actor.SUBMITTER,

@@ -209,7 +209,7 @@ def _limit(view: RunView, name: str) -> str:
     return str(value) if value else f"launch.limits.{name}"
 
 
-def gang_waits_for(gang: GangState, view: RunView, num_nodes: int) -> str:
+def gang_waits_for(gang: GangState, num_nodes: int) -> str:
     """What a starting gang still lacks."""
     if gang.num_joined < num_nodes:
         return f"{gang.num_joined} of {num_nodes} agents joined"

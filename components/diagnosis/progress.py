@@ -49,9 +49,10 @@ def diagnose_progress(view: RunView, now: datetime) -> Diagnosis:
         reason, cause = "StageRetried", f"{again.task} failed and runs again (attempt {again.attempts})"
     elif launch is not None and launch.state is StageState.RUNNING:
         reason, cause = "Starting", "the launcher is starting the gang"
+    started = [stage.started_at for stage in running if stage.started_at]
     return Diagnosis(
-        reason=reason, cause=cause, since=min((stage.started_at or "~" for stage in running), default=None),
-        actor=Actor.NOBODY, action="wait", evidence=_stages(view.stages),
+        reason=reason, cause=cause, since=min(started, default=None), actor=Actor.NOBODY, action="wait",
+        evidence=_stages(view.stages),
     )  # fmt: skip
 
 
@@ -114,7 +115,7 @@ def _restarting(view: RunView, gang: GangState) -> Diagnosis:
 
 def _starting(view: RunView, gang: GangState, now: datetime) -> Diagnosis:
     num_nodes = described(view, "launch", "num_nodes")
-    waits = gang_waits_for(gang, view, num_nodes if isinstance(num_nodes, int) else gang.num_joined)
+    waits = gang_waits_for(gang, num_nodes if isinstance(num_nodes, int) else gang.num_joined)
     waited = (now - parse_utc(gang.created_at)).total_seconds()
     limit = _seconds(described(view, "launch", "limits", "start"))
     is_slow = limit is not None and waited > _SLOW_SHARE * limit

@@ -78,23 +78,23 @@ def diagnose_stage(view: RunView, stage: StageView) -> Diagnosis:
 def _by_symptom(view: RunView, stage: StageView) -> Diagnosis | None:
     if _DISK_FULL.search(stage.message):
         return _diagnosis(
-            view, stage, "DiskFull", f"{stage.task} ran out of disk space ({_sentence(stage)})", Actor.MACHINE,
+            stage, "DiskFull", f"{stage.task} ran out of disk space ({_sentence(stage)})", Actor.MACHINE,
             f"free space there, or move what fills it to another disk, then {resume_command(view)}",
         )  # fmt: skip
     is_foreign = stage.exit_code is None or stage.exit_code in (126, 127)
     if is_foreign and not stage.reason and _NO_COMMAND.search(stage.engine_message or stage.message):
         return _diagnosis(
-            view, stage, "CommandNotFound", f"{stage.task} could not be started: {_sentence(stage)}", Actor.MACHINE,
+            stage, "CommandNotFound", f"{stage.task} could not be started: {_sentence(stage)}", Actor.MACHINE,
             "install what is missing; `doctor` lists it",
         )  # fmt: skip
     if _WORKFLOW_DEADLINE.search(stage.engine_message):
         return _diagnosis(
-            view, stage, "RunDeadline", f"the run's own deadline passed while {stage.task} ran", Actor.SUBMITTER,
+            stage, "RunDeadline", f"the run's own deadline passed while {stage.task} ran", Actor.SUBMITTER,
             "submit again with a longer `deadline`, or without one: it continues from the newest checkpoint",
         )  # fmt: skip
     if _DEADLINE.search(stage.engine_message):
         return _diagnosis(
-            view, stage, "StageDeadline", f"{stage.task} did not end within its deadline", Actor.SUBMITTER,
+            stage, "StageDeadline", f"{stage.task} did not end within its deadline", Actor.SUBMITTER,
             f"submit again with a longer {_section(stage)}.timeout",
         )  # fmt: skip
     return None
@@ -110,7 +110,7 @@ def _by_checks(view: RunView, stage: StageView) -> Diagnosis | None:
     cause += f" (measured {shortened(first.measured)}, expected {shortened(first.expected)})"
     remedies = list(dict.fromkeys(result.remedy for result in blocking if result.remedy)) or ["make the machine fit"]
     return _diagnosis(
-        view, stage, "ChecksFailed", cause, Actor.SUBMITTER if is_input else Actor.MACHINE,
+        stage, "ChecksFailed", cause, Actor.SUBMITTER if is_input else Actor.MACHINE,
         f"{', and '.join(remedies)}, then {'submit again' if is_input else resume_command(view)}",
         check_evidence(blocking),
     )  # fmt: skip
@@ -122,20 +122,20 @@ def _unverified(view: RunView, stage: StageView) -> Diagnosis:
     rest = f"{good[0].checkpoint} is still verified, and {resume_command(view)} starts from it" if good else ""
     if bad and re.search(r"\bnan\b|\binf\b|not finite|non-finite", bad[0].reason, re.IGNORECASE):
         return _diagnosis(
-            view, stage, "NotFinite", f"checkpoint {bad[0].checkpoint} was quarantined: {bad[0].reason}",
+            stage, "NotFinite", f"checkpoint {bad[0].checkpoint} was quarantined: {bad[0].reason}",
             Actor.PROGRAM, "lower the learning rate or look at the data" + (f"; {rest}" if rest else ""),
             _quarantined(view),
         )  # fmt: skip
     if bad:
         return _diagnosis(
-            view, stage, "VerificationFailed", f"checkpoint {bad[0].checkpoint} was quarantined: {bad[0].reason}",
+            stage, "VerificationFailed", f"checkpoint {bad[0].checkpoint} was quarantined: {bad[0].reason}",
             Actor.MACHINE, "look at the disk and at who writes there" + (f"; {rest}" if rest else ""),
             _quarantined(view),
         )  # fmt: skip
     if stage.reason not in ("", "NothingCommitted") or any(row.run == view.run for row in view.checkpoints):
         return _by_own_words(view, stage)
     return _diagnosis(
-        view, stage, "NothingCommitted", "the program ended without a checkpoint that could be committed",
+        stage, "NothingCommitted", "the program ended without a checkpoint that could be committed",
         Actor.PROGRAM, "write step-<n>/ and then step-<n>/READY below $ARGOSY_CHECKPOINTS, or say `checkpoint: none`",
         attempts_evidence(view),
     )  # fmt: skip
@@ -161,13 +161,11 @@ def _by_own_words(view: RunView, stage: StageView) -> Diagnosis:
     )
     if not stage.reason:
         cause = f"{stage.task} {ending.cause}" + (f" ({_sentence(stage)})" if stage.message else "")
-        return _diagnosis(view, stage, ending.reason, cause, ending.actor, f"{ending.action}, {repeats}")
+        return _diagnosis(stage, ending.reason, cause, ending.actor, f"{ending.action}, {repeats}")
     action = stage.fix or ending.action
     if code == ExitCode.BAD_INPUT:
-        return _diagnosis(view, stage, stage.reason, _sentence(stage), ending.actor, action)
-    return _diagnosis(
-        view, stage, stage.reason, f"{stage.task}: {_sentence(stage)}", ending.actor, f"{action}, {repeats}"
-    )
+        return _diagnosis(stage, stage.reason, _sentence(stage), ending.actor, action)
+    return _diagnosis(stage, stage.reason, f"{stage.task}: {_sentence(stage)}", ending.actor, f"{action}, {repeats}")
 
 
 def _by_last_lines(view: RunView, stage: StageView) -> Diagnosis:
@@ -177,10 +175,10 @@ def _by_last_lines(view: RunView, stage: StageView) -> Diagnosis:
     if found is not None:
         # Ours to start, so it is the machine's installation, not somebody's training program.
         action = f"`doctor` looks for what is missing; {action}"
-        return _diagnosis(view, stage, found.reason, f"{ending}: {found.cause}", Actor.MACHINE, action)
+        return _diagnosis(stage, found.reason, f"{ending}: {found.cause}", Actor.MACHINE, action)
     says = last_exception(stage.last_lines) or (stage.last_lines[-1] if stage.last_lines else "")
     cause = f"{ending}: {says.rstrip('. ;')}" if says else ending
-    return _diagnosis(view, stage, "StageFailed", cause, Actor.ARGOSY, action)
+    return _diagnosis(stage, "StageFailed", cause, Actor.ARGOSY, action)
 
 
 def _sentence(stage: StageView) -> str:
@@ -199,7 +197,7 @@ def _section(stage: StageView) -> str:
 
 
 def _diagnosis(
-    view: RunView, stage: StageView, reason: str, cause: str, actor: Actor, action: str,
+    stage: StageView, reason: str, cause: str, actor: Actor, action: str,
     evidence: tuple[Evidence, ...] = (),
 ) -> Diagnosis:  # fmt: skip
     name = f"stage {stage.task}"

@@ -5,8 +5,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from components.contracts.document import DamagedDocument
-from components.contracts.run_view import EngineNode, EngineView, StopRequest
+from components.contracts.clock import is_utc
+from components.contracts.run_view import EngineNode, EngineView
+from components.contracts.stop import StopRequest
 
 _RETRY_NODE = re.compile(r"\(\d+(:[^)]*)?\)$")
 """Argo calls the attempts of task `launch` `launch(0)`, `launch(1)`; items of a sequence `shard-task(2:2)`."""
@@ -27,21 +28,11 @@ def failed_nodes(failures: str) -> tuple[EngineNode, ...]:
         if not isinstance(name, str) or (phase != "Failed" and phase != "Error"):
             continue
         task = _RETRY_NODE.sub("", name)
-        ended_at = item.get("finishedAt") if isinstance(item.get("finishedAt"), str) else None
+        ended_at = item.get("finishedAt") if is_utc(item.get("finishedAt")) else None
         known = nodes.get(task)
         if known is None or (ended_at or "") >= (known.ended_at or ""):
             nodes[task] = EngineNode(task=task, phase=phase, message=str(item.get("message") or ""), ended_at=ended_at)
     return tuple(nodes.values())
-
-
-def read_stop(data: bytes | None) -> StopRequest | None:
-    """Who asked for a stop, from the bytes of `stop.json`; that it is there counts, whatever it holds."""
-    if data is None:
-        return None
-    try:
-        return StopRequest.from_bytes(data, where="stop.json")
-    except DamagedDocument:
-        return StopRequest(by="somebody", at="")
 
 
 def _items(failures: str) -> Sequence[dict[str, Any]]:

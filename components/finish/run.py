@@ -15,8 +15,9 @@ from components.contracts.gang import LaunchState
 from components.contracts.layout import launch_state_key
 from components.contracts.lifecycle import RunState
 from components.contracts.run_view import EngineView, RunView, StageState
+from components.contracts.stop import StopRequest, read_stop
 from components.errors import ArgosyError, ExitCode
-from components.finish.engine_view import engine_view, read_stop
+from components.finish.engine_view import engine_view
 from components.finish.leftovers import end_gang, recorded_processes
 from components.finish.spec import FinishSpec
 from components.ledger.ledger import ClaimEntry, Ledger, is_gone, release
@@ -72,7 +73,7 @@ def _report(context: StageContext, store: ObjectStore, *, status: str) -> str:
     """The report's uri; empty when it could not be written, which must not change how the run ended."""
     try:
         engine = engine_view(
-            status, context.inputs.get("failures", ""), stop=read_stop(_stop_file()), ended_at=now_text()
+            status, context.inputs.get("failures", ""), stop=_stop_request(), ended_at=now_text()
         )  # fmt: skip
         return write_report(store, _view(store, context.run, engine), now=datetime.now(UTC))
     except Exception as error:
@@ -89,9 +90,9 @@ def _view(store: ObjectStore, run: str, engine: EngineView) -> RunView:
     return read_run_view(store, run, engine.model_copy(update={"nodes": nodes})) if nodes else view
 
 
-def _stop_file() -> bytes | None:
+def _stop_request() -> StopRequest | None:
     try:
-        return Path(os.environ.get("ARGOSY_STOP_FILE", "")).read_bytes()
+        return read_stop(Path(os.environ.get("ARGOSY_STOP_FILE", "")).read_bytes())
     except OSError:
         return None
 

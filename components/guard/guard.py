@@ -46,6 +46,7 @@ PAUSE_ABOVE_BYTES, RESUME_BELOW_BYTES = 1 << 20, 1 << 18
 MAX_LINE_BYTES = 16 << 20
 LAST_OUTPUT_BYTES = 1 << 20  # read after a rank's end even when the agent is slow; a pipe holds 64 KiB unless enlarged
 CONNECT_SECONDS = 30.0
+QUICK_ROUNDS = 10  # for processes that are replaced by their own children faster than /proc can be read
 DEVICES_SECONDS = 10.0
 SHELLS = (b"sh", b"bash", b"dash", b"ash", b"zsh", b"ksh", b"busybox")
 
@@ -300,13 +301,15 @@ class Guard:
     def kill_round(self, kill_at: float) -> None:
         self.reap()
         spared = self.devices.process.pid if self.devices else None
-        living = [pid for pid in descendants(process_table()) if pid != spared]
+        living = [pid for pid in descendants(process_table()) if pid != spared] or overlooked(spared)
         if not living:
             self.reap()  # a rank that became a zombie since the last look
             self.on_killed()
         elif time.monotonic() >= kill_at:
-            for pid in living:
-                send_signal(pid, signal.SIGKILL)
+            for _ in range(QUICK_ROUNDS):
+                for pid in living:
+                    send_signal(pid, signal.SIGKILL)
+                living = overlooked(spared)
             self.kill_at = time.monotonic() + self.kill_pause
             self.kill_pause = min(2 * self.kill_pause, 0.25)  # a process stuck in the kernel may take its time
 
@@ -413,6 +416,30 @@ def descendants(table: dict[int, Process]) -> list[int]:
             if child.is_alive():
                 found.append(child.pid)
     return found
+
+
+def children() -> set[int]:
+    """Our own children, dead ones included; empty where the kernel does not list them."""
+    found: set[int] = set()
+    for task in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open("/proc/self/task/" + task + "/children") as file:
+            found.update(int(pid) for pid in file.read().split())
+    return found
+
+
+def overlooked(spared: int | None) -> list[int]:
+    """Children that may live though the table, which takes its time, shows nobody: empty only when none does.
+
+    Who exits hands its children over to us before it shows as dead. So when all of our children are dead, and
+    afterwards we have no others, none was handed over meanwhile.
+    """
+    before = children()
+    living = []
+    for pid in before - {spared}:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+            if Process(pid, file.read()).is_alive():
+                living.append(pid)
+    return living or list(children() - before - {spared})
 
 
 def behind_shells(pid: int, table: dict[int, Process]) -> Iterable[int]:

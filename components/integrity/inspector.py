@@ -1,8 +1,14 @@
 """What looks at a file's content as it streams by, and what it found in it."""
 
+from threading import Lock
 from typing import NamedTuple, Protocol
 
 from components.integrity.fault import Fault
+
+ONE_TABLE_AT_A_TIME = Lock()
+"""Held while a header, pickle or JSON text becomes values: workers share one limit of memory, and the interpreter reads
+only one at a time anyway.
+"""
 
 
 class TensorType(NamedTuple):

@@ -3,7 +3,7 @@
 import json
 
 from components.integrity.fault import Fault
-from components.integrity.inspector import TensorType
+from components.integrity.inspector import ONE_TABLE_AT_A_TIME, TensorType
 
 _LOOKED_INTO_BYTES = 4 << 20
 """Parsed JSON takes up to twenty times its text."""
@@ -27,7 +27,9 @@ class JsonInspector:
         if self.notes:
             return []
         try:
-            json.loads(self._text)
+            with ONE_TABLE_AT_A_TIME:
+                json.loads(self._text)
+            self._text = bytearray()
         except json.JSONDecodeError as error:
             offset = len(error.doc[: error.pos].encode("utf-8", "surrogatepass"))
             return [Fault(self._path, f"is not JSON: {error.msg}", offset)]

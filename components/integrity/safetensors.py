@@ -14,7 +14,7 @@ from typing import Any
 
 from components.integrity.dtypes import BITS
 from components.integrity.fault import Fault
-from components.integrity.inspector import TensorType
+from components.integrity.inspector import ONE_TABLE_AT_A_TIME, TensorType
 from components.integrity.regions import MAX_FAULTS, Region, RegionReader, Scan
 
 _MAX_HEADER_BYTES = 100_000_000
@@ -105,7 +105,8 @@ class SafetensorsInspector:
     def _take_table(self) -> None:
         text, self._header = bytes(self._header[8:]), bytearray()
         try:
-            self._tensors = read_table(text, begin=self._header_end, end=self._size_bytes)
+            with ONE_TABLE_AT_A_TIME:
+                self._tensors = read_table(text, begin=self._header_end, end=self._size_bytes)
         except BadHeader as error:
             self._fault(error.problem, tensor=error.tensor, offset=8, expected=error.expected, actual=error.actual)
             self._is_skipping = True

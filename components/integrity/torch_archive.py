@@ -7,11 +7,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from threading import Lock
 
 from components.integrity.dtypes import size_of
 from components.integrity.fault import Fault
-from components.integrity.inspector import TensorType
+from components.integrity.inspector import ONE_TABLE_AT_A_TIME, TensorType
 from components.integrity.pickle_values import BadPickle, TooLarge
 from components.integrity.regions import MAX_FAULTS, Region, Scan
 from components.integrity.torch_pickle import TensorView, TorchPickle, read_torch_pickle, shown
@@ -21,8 +20,6 @@ from components.integrity.zip_directory import BadZip, Entry, ZipTooLarge, read_
 MAX_PICKLE_BYTES = 8 << 20
 """About 50 000 tensors; a larger table would not fit into the memory a verifier may use."""
 _MAX_NOTES = 20
-_ONE_AT_A_TIME = Lock()
-"""Several workers share one limit of memory, and a pickle is read by the interpreter anyway."""
 
 
 @dataclass
@@ -103,7 +100,7 @@ def _content(window: Window, entry: Entry, found: Findings, name: str | None) ->
         found.note(f"CRC only, its data.pkl of {entry.size_bytes} bytes is too large to look into")
         return None
     try:
-        with _ONE_AT_A_TIME:
+        with ONE_TABLE_AT_A_TIME:
             content = read_torch_pickle(window.read(entry.begin, entry.size_bytes))
             content.value = None
     except BadPickle as error:

@@ -45,8 +45,6 @@ class GangBackend(Protocol):
     """Starts, watches and removes one generation at a time. `observe` never blocks."""
 
     name: str
-    survives_launcher: bool
-    """Whether the gang trains on when the launcher is gone, so that the next launcher adopts it."""
     replaces_nodes: bool
     """Whether a new generation can run on other nodes than the last one."""
 

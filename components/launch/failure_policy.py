@@ -110,7 +110,7 @@ def decide(ending: Ending, budget: Budget) -> Decision:
                 "mend what is missing, or raise launch.limits.start",
             )  # fmt: skip
         case StopCause.SILENT:
-            return _lost(StopCause.SILENT, "agent 0 ran on but reported nothing any more", ending, budget)
+            return _lost(StopCause.SILENT, "agent 0 ran on but reported nothing any more", budget)
         case _:
             return _judge(ending, budget)
 
@@ -184,10 +184,10 @@ def _gang_lost(ending: Ending, budget: Budget) -> Decision:
         reason, seen = FailureKind.AGENT_LOST.value, f"the agent of node {gone.node_rank} {gone.ending()}"
     else:
         reason, seen = FailureKind.AGENT_LOST.value, "every agent ended without a verdict"
-    return _lost(reason, seen, ending, budget)
+    return _lost(reason, seen, budget)
 
 
-def _lost(reason: str, seen: str, ending: Ending, budget: Budget) -> Decision:
+def _lost(reason: str, seen: str, budget: Budget) -> Decision:
     if budget.allows_restart:
         return NewGeneration(reason, seen, charged=True)
     return Finish(ExitCode.PEER_LOST, reason, f"{seen}; {budget}", _FIXES[ExitCode.PEER_LOST])

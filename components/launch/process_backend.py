@@ -43,7 +43,6 @@ class ProcessBackend:
     """A gang of agents on this machine. Use it from the main thread only: the kernel's promise follows the thread."""
 
     name = "process"
-    survives_launcher = False
     replaces_nodes = False
 
     def __init__(

@@ -25,7 +25,6 @@ from components.errors import KILLED_FROM_OUTSIDE, ExitCode
 _ORDER = ("shard-plan", "shard-task", "shard-merge", "preflight", "launch", "verify", "retain", "finish")
 _DURING_TRAINING = "training-"
 """Tasks that agent 0 runs beside the workflow; they are not part of it."""
-ENDED_BADLY = (StageState.FAILED, StageState.STOPPED, StageState.LOST)
 _STOPPED_CODES = (ExitCode.STOPPED, ExitCode.INTERRUPTED, *KILLED_FROM_OUTSIDE, None)
 """How a stage ends that was told to: by itself, or killed after its grace period."""
 _REASON = re.compile(r"([A-Z][A-Za-z]+): ")
@@ -179,7 +178,7 @@ def _stage_state(node: EngineNode | None, record: StageRecord | None, engine: En
         if record is None or record.exit_code is None:
             return StageState.RUNNING
         return StageState.SUCCEEDED if record.exit_code == 0 else failed
-    is_over = engine is not None and engine.phase not in ("Pending", "Running")
+    is_over = engine is not None and engine.is_over
     is_gone = engine is not None and engine.alive is False
     match node.phase:
         case "Succeeded":
@@ -218,7 +217,7 @@ def _state(documents: RunDocuments, stages: Sequence[StageView]) -> RunState:
 
 def _failed_stage(stages: Sequence[StageView]) -> StageView | None:
     """The failure everything else follows from: the earliest one, the exit handler's only when there is no other."""
-    failed = [stage for stage in stages if stage.state in ENDED_BADLY]
+    failed = [stage for stage in stages if stage.state.ended_badly]
     work = [stage for stage in failed if stage.task != "finish"]
     return min(work or failed, key=lambda stage: stage.ended_at or "~", default=None)
 
@@ -230,7 +229,7 @@ def _exit_code(state: RunState, engine: EngineView | None, failed: StageView | N
         return int(ExitCode.STOPPED)
     if state is not RunState.FAILED:
         return None
-    if engine is not None and engine.alive is False and engine.phase in ("Pending", "Running"):
+    if engine is not None and engine.was_lost:
         return int(ExitCode.INTERRUPTED)
     if engine is not None and engine.exit_code:
         return engine.exit_code

@@ -114,7 +114,8 @@ def descendants(pid: int) -> Iterator[int]:
 def kill_descendants(pid: int, *, keep: frozenset[int] = frozenset(), rounds: int = 50) -> bool:
     """SIGKILL every descendant of `pid` except `keep` and theirs, again until none is left. True when none is.
 
-    Several rounds, because a process may fork between the look and the kill; a subreaper keeps the newborn in view. The
+    Several rounds, because a process may fork between the look and the kill; a subreaper keeps the newborn in view. For
+    our own descendants (we being their subreaper) the answer is certain also when one forks and exits all the time. The
     dead among our own children are reaped here, so a `Popen` of one of them learns nothing more than that it ended.
     """
     dead: set[int] = set()
@@ -124,6 +125,8 @@ def kill_descendants(pid: int, *, keep: frozenset[int] = frozenset(), rounds: in
             spared.update(descendants(kept))
         victims = [child for child in descendants(pid) if child not in spared and is_alive(child, None)]
         _reap(dead)
+        if not victims and pid == os.getpid():
+            victims = _overlooked(spared)
         if not victims:
             return True
         for victim in victims:
@@ -134,6 +137,28 @@ def kill_descendants(pid: int, *, keep: frozenset[int] = frozenset(), rounds: in
                 continue
         time.sleep(_KILL_PAUSE_SECONDS)
     return False
+
+
+def _overlooked(keep: set[int]) -> list[int]:
+    """Children that may live though a look at /proc, which takes its time, saw nobody: empty only when none does.
+
+    Who exits hands its children over before it shows as dead. So when all of our children are dead, and afterwards we
+    have no others, none was handed over meanwhile.
+    """
+    before = _children()
+    living = [child for child in before - keep if is_alive(child, None)]
+    return living or list(_children() - before - keep)
+
+
+def _children() -> set[int]:
+    """Our own children, dead ones included; empty where the kernel does not list them."""
+    found: set[int] = set()
+    for task in os.listdir("/proc/self/task") if _IS_LINUX else ():
+        try:
+            found.update(int(child) for child in Path(f"/proc/self/task/{task}/children").read_bytes().split())
+        except OSError:
+            continue
+    return found
 
 
 def _reap(pids: Iterable[int]) -> None:

@@ -232,6 +232,8 @@ class S3Store:
                 raise kind(trouble.reason, f"cannot {verb} {where}: {trouble.seen}", trouble.fix)
         if not tries.wait(slow_down=trouble.slow_down, at_least_seconds=trouble.wait_seconds):
             self._is_given_up = True
+            if trouble.reason and not self._has_worked:
+                raise trouble.kind(trouble.reason, f"cannot {verb} {where}: {trouble.seen}", trouble.fix)
             seen = f"cannot {verb} {where}: {trouble.seen}; asked {tries.num_failed} times"
             raise Transient("StorageNotAnswering", seen, _WHERE)
 

@@ -13,7 +13,8 @@ from components.storage.location import StoreOptions
 CONNECT_SECONDS, READ_SECONDS = 5.0, 60.0
 """To be connected; between two packets of an answer. A large object may take its time to be acknowledged."""
 
-MAX_CONNECTIONS = 16
+MAX_CONNECTIONS = 64
+"""Kept open; the ledger, the cache and a checkpoint's upload may each have 16 under way."""
 
 
 def make_client(options: StoreOptions, *, uri: str, read_seconds: float = READ_SECONDS) -> Any:

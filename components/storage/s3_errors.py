@@ -9,6 +9,7 @@ from typing import Any
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
+from components.errors import ArgosyError
 from components.storage.base import StorageError, StorageMisnamed
 
 FAILURES = (boto.BotoCoreError, boto.ClientError, ResponseParserError)
@@ -37,6 +38,7 @@ class Trouble:
     meaning: Meaning
     seen: str
     reason: str = ""
+    """Set for a refusal, and for what is taken for one when it stays so."""
     fix: str = ""
     kind: type[StorageError] = StorageError
     """What a refusal is raised as."""
@@ -93,6 +95,9 @@ _REFUSALS: Mapping[str, _Advice] = {
 _CONNECTION = re.compile(r"^\w+Connection\(.*?\): ")
 """How urllib3 begins: an object of ours says nothing to people."""
 
+_NO_SUCH_HOST = "[Errno -2]"
+"""The resolver's final word, in any language."""
+
 _NOT_DONE = frozenset(
     ("ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "TooManyRequests", "BadDigest", "408", "429",
      "XAmzContentSHA256Mismatch", "IncompleteBody")
@@ -101,7 +106,10 @@ _SLOW_DOWN = frozenset(("SlowDown", "ServiceUnavailable", "TooManyRequests", "Th
 
 
 def explain(error: Exception) -> Trouble:
-    """What `error`, one of FAILURES, means."""
+    """What `error`, one of FAILURES, means. What a signal handler of ours raised meanwhile is raised again."""
+    inner = getattr(error, "kwargs", {}).get("error")
+    if isinstance(inner, ArgosyError):  # boto3 takes everything that happens while it waits for the network
+        raise inner
     if isinstance(error, boto.ClientError):
         return _explain_answer(error.response, asked_for=error.operation_name)
     if isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError, boto.ProfileNotFound)):
@@ -109,7 +117,10 @@ def explain(error: Exception) -> Trouble:
     if isinstance(error, boto.SSLError):
         return _explain_tls(str(error))
     if isinstance(error, (boto.EndpointConnectionError, boto.ConnectTimeoutError, boto.ProxyConnectionError)):
-        return Trouble(Meaning.NOT_DONE, f"no connection: {_innermost(error)}")
+        seen = f"no connection: {_innermost(error)}"
+        if _NO_SUCH_HOST in seen:
+            return Trouble(Meaning.NOT_DONE, seen, "UnknownHost", "correct storage_options.endpoint", StorageMisnamed)
+        return Trouble(Meaning.NOT_DONE, seen)
     if isinstance(error, (boto.CredentialRetrievalError, boto.MetadataRetrievalError, boto.TokenRetrievalError)):
         return Trouble(Meaning.NOT_DONE, f"no credentials yet: {error}")
     if isinstance(error, (boto.HTTPClientError, ResponseParserError)):

@@ -15,9 +15,10 @@ from pydantic import ValidationError
 
 from components.contracts.canonical import canonical_bytes
 from components.contracts.clock import now_text
+from components.contracts.stop import StopRequest
 from components.errors import ArgosyError, BadInput, EnvironmentUnfit
 from infra.local.reader import load_program
-from infra.local.run_dir import CHECKOUT, RunDir, RunInfo, StopRequest, sync_folder
+from infra.local.run_dir import CHECKOUT, RunDir, RunInfo, sync_folder
 
 _TARGET = "local"
 _LEAVING_SECONDS = 5.0

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from components.contracts.clock import UtcText
 from components.contracts.document import Document
 
 Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Error", "Skipped", "Omitted"]
@@ -14,7 +15,7 @@ class EngineStarted(Document):
     """An engine took the run over. `incarnation` counts them from 1."""
 
     type: Literal["engine-started"] = "engine-started"
-    at: str
+    at: UtcText
     incarnation: int
     pid: int
     process_started: int | None = None
@@ -28,7 +29,7 @@ class NodeReset(Document):
     """A node is to run again with a new retry budget; its attempts stay in the record."""
 
     type: Literal["node-reset"] = "node-reset"
-    at: str
+    at: UtcText
     node: str
 
 
@@ -36,7 +37,7 @@ class NodeCreated(Document):
     """A task, an item of a sequence or the exit handler became ready, or was found not to run at all."""
 
     type: Literal["node-created"] = "node-created"
-    at: str
+    at: UtcText
     node: str
     """Argo's display name: `shard-plan`, `shard-task(0:0)`, `onExit`."""
     task: str
@@ -52,7 +53,7 @@ class AttemptStarted(Document):
     """A container's process runs. `pid` is its supervisor's."""
 
     type: Literal["attempt-started"] = "attempt-started"
-    at: str
+    at: UtcText
     node: str
     attempt: int
     pid: int
@@ -63,7 +64,7 @@ class AttemptEnded(Document):
     """A container ended and everything it left running is gone."""
 
     type: Literal["attempt-ended"] = "attempt-ended"
-    at: str
+    at: UtcText
     node: str
     attempt: int
     phase: Phase
@@ -78,7 +79,7 @@ class AttemptLost(Document):
     """The engine died while the container ran: repeated, and not counted against the retry limit."""
 
     type: Literal["attempt-lost"] = "attempt-lost"
-    at: str
+    at: UtcText
     node: str
     attempt: int
     message: str
@@ -88,7 +89,7 @@ class NodeNoted(Document):
     """A word about a node that goes on: what it waits for."""
 
     type: Literal["node-noted"] = "node-noted"
-    at: str
+    at: UtcText
     node: str
     message: str
 
@@ -97,7 +98,7 @@ class NodeEnded(Document):
     """A node has its final phase."""
 
     type: Literal["node-ended"] = "node-ended"
-    at: str
+    at: UtcText
     node: str
     phase: Phase
     message: str
@@ -107,9 +108,9 @@ class StopAsked(Document):
     """The engine saw `stop.json`. `force` kills at once and lets no exit handler run."""
 
     type: Literal["stop-asked"] = "stop-asked"
-    at: str
+    at: UtcText
     by: str
-    asked_at: str
+    asked_at: UtcText | None = None
     force: bool
 
 
@@ -117,14 +118,14 @@ class DeadlinePassed(Document):
     """The workflow's own deadline passed."""
 
     type: Literal["deadline-passed"] = "deadline-passed"
-    at: str
+    at: UtcText
 
 
 class MainEnded(Document):
     """The entry DAG has its final phase; the exit handler is next."""
 
     type: Literal["main-ended"] = "main-ended"
-    at: str
+    at: UtcText
     phase: Phase
     message: str
 
@@ -133,7 +134,7 @@ class RunEnded(Document):
     """The run has its final phase."""
 
     type: Literal["run-ended"] = "run-ended"
-    at: str
+    at: UtcText
     phase: Phase
     message: str
     exit_code: int
@@ -143,7 +144,7 @@ class EngineLeft(Document):
     """The engine was told to go before the run ended. `resume` continues."""
 
     type: Literal["engine-left"] = "engine-left"
-    at: str
+    at: UtcText
     message: str
 
 

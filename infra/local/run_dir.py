@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from components.contracts.clock import UtcText
 from components.contracts.document import DamagedDocument, Document
 from components.contracts.names import RunName
+from components.contracts.stop import StopRequest, read_stop
 from components.errors import BadInput
 from components.runtime.processes import boot_id, is_alive
 from infra.local.events import read_events
@@ -34,19 +36,11 @@ class RunInfo(Document):
     experiment: str
     model_version: str
     target: str
-    created_at: str
+    created_at: UtcText
     argv: tuple[str, ...]
     storage: str
     description: dict[str, Any]
     """The run description as compiled, defaults filled in."""
-
-
-class StopRequest(Document):
-    """`stop.json`: who asked for a stop, when; `force` kills at once."""
-
-    by: str
-    at: str
-    force: bool = False
 
 
 class LockHolder(Document):
@@ -109,15 +103,11 @@ class RunDir:
         return Fold(events).state()
 
     def stop_request(self) -> StopRequest | None:
-        """The stop that was asked for. A request that cannot be read still is one."""
+        """The stop that was asked for."""
         try:
-            data = self.stop_path.read_bytes()
+            return read_stop(self.stop_path.read_bytes())
         except OSError:
             return None
-        try:
-            return StopRequest.from_bytes(data, where=str(self.stop_path))
-        except DamagedDocument:
-            return StopRequest(by="unknown", at="", force=False)
 
     def holder(self) -> LockHolder | None:
         """The engine that took the lock last, alive or not."""

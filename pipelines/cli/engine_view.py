@@ -2,8 +2,8 @@
 
 import re
 
-from components.contracts.run_view import EngineNode, EngineView, StopRequest
-from infra.local.run_dir import StopRequest as StopAsked
+from components.contracts.run_view import EngineNode, EngineView
+from components.contracts.stop import StopRequest
 from infra.local.state import LocalRunState, NodeState
 from pipelines.cli.local_run import task_of
 
@@ -11,7 +11,9 @@ _SAYS_NOTHING = re.compile(r"(?:main: )?Error \(exit code \d+\)(?:: .*)?", re.DO
 """Argo's message for an exit code and last words, which are told anyway."""
 
 
-def engine_view(state: LocalRunState, *, is_alive: bool, tasks: tuple[str, ...], asked: StopAsked | None) -> EngineView:
+def engine_view(
+    state: LocalRunState, *, is_alive: bool, tasks: tuple[str, ...], asked: StopRequest | None
+) -> EngineView:
     """`tasks` are the manifest's, in order; `asked` is the stop request that lies in the run's folder."""
     # A request that came after the end stopped nothing.
     acted = asked is not None and (not state.is_final or state.stopped_by is not None)
@@ -26,7 +28,7 @@ def engine_view(state: LocalRunState, *, is_alive: bool, tasks: tuple[str, ...],
         message=state.message, alive=is_alive, pid=state.engine.pid if state.engine else None,
         started_at=state.started_at, ended_at=state.finished_at, exit_code=state.exit_code,
         nodes=tuple(view for _, view in views),
-        stop=StopRequest(by=asked.by, at=asked.at, force=asked.force) if asked and acted else None,
+        stop=asked if acted else None,
     )  # fmt: skip
 
 

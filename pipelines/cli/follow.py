@@ -168,7 +168,7 @@ def _look_until_over(run: FollowedRun, show: Show, wait_for_signal: Callable[[fl
         # resumed run looks ended until its engine has written the first event.
         is_alive = run.engine_alive()
         view = run.view()
-        is_final = view.engine is not None and view.engine.phase not in ("Pending", "Running")
+        is_final = view.engine is not None and view.engine.is_over
         has_begun = has_begun or not is_final
         if has_begun or not is_alive:
             show.update(view)

@@ -32,14 +32,14 @@ COMMANDS: dict[str, Command] = {
     "submit": Command("pipelines.cli.submit:submit", "Start a run and follow it to its end."),
     "status": Command("pipelines.cli.status:status", "Show where a run stands."),
     "logs": Command("pipelines.cli.logs:logs", "Show what a run's stages and ranks wrote."),
-    "why": Command("pipelines.cli.why:why", "Say why a run failed or stopped, on what evidence, and what to do."),
+    "why": Command("pipelines.cli.why:why", "Say why a run failed, stopped or waits, and what to do."),
     "stop": Command("pipelines.cli.stop:stop", "Stop a run gracefully; --force kills it."),
     "resume": Command("pipelines.cli.resume:resume", "Continue a failed, stopped or interrupted run."),
     "runs": Command("pipelines.cli.runs:runs", "List the runs."),
-    "checkpoints": Command("pipelines.cli.checkpoints:checkpoints", "List and show an experiment's checkpoints."),
-    "recipes": Command(
-        "pipelines.cli.recipes:recipes", "List the built-in run descriptions, or print the one called NAME."
+    "checkpoints": Command(
+        "pipelines.cli.checkpoints:checkpoints", "List, verify, pin, adopt, compare and export checkpoints."
     ),
+    "recipes": Command("pipelines.cli.recipes:recipes", "List the built-in run descriptions, or print one of them."),
     "schema": Command("pipelines.cli.schema:schema", "Print the JSON Schema of the run description."),
 }
 

@@ -225,7 +225,7 @@ def _detail(view: RunView, stages: Sequence[StageView], with_progress: bool) -> 
         restarts = f"restarts {view.gang.restarts_used}" if view.gang.restarts_used else ""
         text = (progress(view) if with_progress else "") if view.step is not None else _joined(view.gang)
         return ", ".join(part for part in (view.gang.state.value, text, restarts) if part)
-    if stage.state in (StageState.FAILED, StageState.STOPPED, StageState.LOST):
+    if stage.state.ended_badly:
         return short(stage.message or (f"exit code {stage.exit_code}" if stage.exit_code is not None else ""))
     return short(
         ", ".join(f"{name} {value}" for name, value in sorted(stage.outputs.items()) if value and name != "report")

@@ -9,9 +9,9 @@ from pipelines.cli.options import output_option, print_json
 @click.argument("name", required=False)
 @output_option
 def recipes(name: str | None, output: str) -> None:
-    """List the built-in run descriptions, or print the one called NAME.
+    """List the built-in run descriptions, or print one of them.
 
-    What is printed for a NAME is a complete run.yaml: every field, with its meaning.
+    NAME is the one to print, as a complete run.yaml: every field, with its meaning.
     """
     from pipelines.recipes import DEFAULT_RECIPE, RECIPES, find_recipe, summary
 

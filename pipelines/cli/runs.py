@@ -57,7 +57,7 @@ def _cells(view: RunView) -> tuple[str, ...]:
         end = parse_utc(view.ended_at) if view.ended_at else now() if not view.state.is_final else None
         seconds = format_duration(round((end - parse_utc(view.started_at)).total_seconds())) if end else ""
     detail = f"exit code {view.exit_code}" if view.exit_code else progress(view)
-    if view.engine is not None and view.engine.alive is False and view.engine.phase in ("Pending", "Running"):
+    if view.engine is not None and view.engine.was_lost:
         detail = "its engine is gone; `resume` continues it"
     started = local_time(view.created_at) if view.created_at else ""
     return view.run, view.state.value, started, seconds, detail

@@ -25,7 +25,7 @@ def stop(run: str | None, force: bool, output: str) -> None:
     found = find_run(run)
     view = found.brief()
     if not found.engine_alive():
-        if view.state.is_final and view.engine is not None and view.engine.phase not in ("Pending", "Running"):
+        if view.state.is_final and view.engine is not None and view.engine.is_over:
             raise BadInput("NotRunning", f"run {found.name} has ended already ({view.state.value})", "nothing to stop")
         raise BadInput(
             "NotRunning",

@@ -13,9 +13,9 @@ from pipelines.cli.present import why_lines
 @click.argument("run", required=False)
 @output_option
 def why(run: str | None, output: str) -> None:
-    """Say why a run failed or stopped, on what evidence, and what to do.
+    """Say why a run failed, stopped or waits, and what to do.
 
-    RUN is a run's name; without it, the latest run. Answers for waiting and running ones, too.
+    RUN is a run's name; without it, the latest run. Below the answer stands the evidence for it.
     """
     view = find_run(run).view()
     diagnosis = diagnose(view, now())

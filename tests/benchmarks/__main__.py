@@ -2,13 +2,14 @@
 
 import sys
 
-from tests.benchmarks import checkpoints, command_line, data, data_reading, failures, whole_run
+from tests.benchmarks import checkpoints, command_line, data, data_reading, failures, storage, whole_run
 
 SUITES = {
     "command-line": command_line.figures,
     "data": data.figures,
     "data-reading": data_reading.figures,
     "checkpoints": checkpoints.figures,
+    "storage": storage.figures,
     "run": whole_run.figures,
     "failures": failures.figures,
 }

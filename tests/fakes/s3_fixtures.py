@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,11 +27,21 @@ def s3_server(s3_server_of_session: S3Server) -> S3Server:
     return s3_server_of_session
 
 
+@pytest.fixture(scope="session")
+def s3_proxy_of_session(s3_server_of_session: S3Server) -> Iterator[tuple[S3Proxy, Any]]:
+    """With a client for it, which takes longer to make than a test to run."""
+    with running_proxy(s3_server_of_session.port) as proxy:
+        client = s3_server_of_session.client_of(proxy.endpoint, read_seconds=0.5)
+        yield proxy, client
+        client.close()
+
+
 @pytest.fixture
-def s3_proxy(s3_server: S3Server) -> Iterator[S3Proxy]:
-    """The same server behind an endpoint that can be told to misbehave."""
-    with running_proxy(s3_server.port) as proxy:
-        yield proxy
+def s3_proxy(s3_server: S3Server, s3_proxy_of_session: tuple[S3Proxy, Any]) -> S3Proxy:
+    """The same server behind an endpoint that can be told to misbehave; it does not yet."""
+    proxy, _ = s3_proxy_of_session
+    proxy.behave()
+    return proxy
 
 
 @pytest.fixture
@@ -40,11 +51,9 @@ def s3_store(s3_server: S3Server) -> S3Store:
 
 
 @pytest.fixture
-def proxied_store(s3_server: S3Server, s3_proxy: S3Proxy) -> Iterator[S3Store]:
+def proxied_store(s3_server: S3Server, s3_proxy: S3Proxy, s3_proxy_of_session: tuple[S3Proxy, Any]) -> S3Store:
     """A store that is reached through `s3_proxy` and gives a silent server up after half a second."""
-    client = s3_server.client_of(s3_proxy.endpoint, read_seconds=0.5)
-    yield s3_server.new_store(client=client)
-    client.close()
+    return s3_server.new_store(client=s3_proxy_of_session[1])
 
 
 @pytest.fixture(params=["file", "s3"])

@@ -46,11 +46,15 @@ class S3Proxy:
 
     def __init__(self, upstream_port: int, port: int) -> None:
         self.upstream_port, self.port = upstream_port, port
+        self._lock = threading.Lock()
+        self.behave()
+
+    def behave(self) -> None:
+        """From now on, with nothing remembered."""
         self.faults: list[Fault] = []
         self.always: Callable[[str, str], Fault | None] = lambda method, path: None
         """What becomes of a request that no fault of the list is meant for."""
         self.seen: list[tuple[str, str]] = []
-        self._lock = threading.Lock()
 
     @property
     def endpoint(self) -> str:

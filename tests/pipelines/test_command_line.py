@@ -15,9 +15,11 @@ ROOT = Path(__file__).parent.parent.parent
 HEAVY = {"hera", "kubernetes", "boto3", "botocore", "torch", "numpy", "rich", "matplotlib", "argo_workflows"}
 
 
-def argosy(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def argosy(
+    *arguments: str, cwd: Path = ROOT, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
     return subprocess.run(
-        [sys.executable, str(ROOT / "pipelines/train.py"), *arguments], cwd=cwd, capture_output=True, text=True
+        [sys.executable, str(ROOT / "pipelines/train.py"), *arguments], cwd=cwd, env=env, capture_output=True, text=True
     )
 
 
@@ -55,6 +57,8 @@ def test_every_command_is_there_and_helped_as_the_table_says() -> None:
         module, _, attribute = entry.target.partition(":")
         command = getattr(importlib.import_module(module), attribute)
         assert (name, (command.help or "").split("\n")[0]) == (name, entry.help)
+    help_lines = argosy("--help", env={**os.environ, "COLUMNS": "80"}).stdout.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in help_lines[: help_lines.index("")]] == list(command_line.COMMANDS)
 
 
 def test_it_runs_from_any_folder(tmp_path: Path) -> None:

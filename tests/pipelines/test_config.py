@@ -121,7 +121,10 @@ def test_durations_and_sizes_are_written_as_people_do(here: Path) -> None:
         (MINIMAL + "verify: {timeout: 3 weeks}\n", "run.yaml:11 verify.timeout: not a duration: '3 weeks'"),
         (MINIMAL + "verify: {timeout: 0s}\n", "run.yaml:11 verify.timeout: is 0s; set more than 0"),
         (MINIMAL + "verify: {timeout: 31d}\n", "run.yaml:11 verify.timeout: is 31d; set more than 0 and at most 30d"),
-        (MINIMAL + "verify: {level: load}\n", "run.yaml:11 verify.level: is 'load'; write files, digests or tensors"),
+        (
+            MINIMAL + "verify: {level: deep}\n",
+            "run.yaml:11 verify.level: is 'deep'; write files, digests, tensors or load",
+        ),
         (
             MINIMAL + "preflight: {min_free_space: 5}\n",
             "run.yaml:11 preflight.min_free_space: is 5, without a unit; write for example",
@@ -134,8 +137,8 @@ def test_durations_and_sizes_are_written_as_people_do(here: Path) -> None:
         ),
         (
             MINIMAL + "storage: s3://key:secret@bucket\n",
-            "run.yaml:11 storage: not a storage: it holds an @, as if credentials were in it; write s3://bucket/prefix; "
-            "credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_PROFILE, a role)",
+            "run.yaml:11 storage: not a storage: it holds an @, as if credentials were in it; write "
+            "s3://bucket/prefix; credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_PROFILE, a role)",
         ),
         (
             MINIMAL + "storage: s3://bucket\nstorage_options: {endpoint: minio, ca_bundle: ca.pem}\n",

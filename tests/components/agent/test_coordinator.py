@@ -611,9 +611,10 @@ def test_a_ready_step_is_committed_with_rank_0s_metrics_and_then_verified() -> N
     assert discard == Tell(None, Discard(term=1, step=10))
     assert verify == VerifyStep("step-10-term-1")
     assert drive.state.checkpoints[0].state == "committed"
-    assert drive.do(VerifyEnded("step-10-term-1", 0)) == [Retain(after="step-10-term-1")]
+    assert drive.do(VerifyEnded("step-10-term-1", 0, level="digests")) == [Retain(after="step-10-term-1")]
     assert drive.do(RetainEnded()) == []
-    assert drive.state.checkpoints[0].state == "verified"
+    (view,) = drive.state.checkpoints
+    assert (view.state, view.level) == ("verified", "digests")
 
 
 def test_commits_do_not_wait_for_verification_but_verifications_wait_for_each_other() -> None:

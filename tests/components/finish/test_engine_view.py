@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from components.finish.engine_view import engine_view, failed_nodes, read_stop
+from components.finish.engine_view import engine_view, failed_nodes
 
 AT = "2026-11-29T12:00:00.000Z"
 
@@ -39,13 +39,3 @@ def test_failures_that_say_nothing_are_none(text: str) -> None:
 @pytest.mark.parametrize(("status", "phase"), [("Succeeded", "Succeeded"), ("Failed", "Failed"), ("", "Error")])
 def test_the_status_is_argos(status: str, phase: str) -> None:
     assert engine_view(status, "null", stop=None, ended_at=AT).phase == phase
-
-
-def test_a_stop_file_counts_whatever_it_holds() -> None:
-    by = read_stop(b"{")
-    assert by is not None
-    assert by.by == "somebody"
-    named = read_stop(b'{"by":"ann","at":"2026-11-29T12:00:00.000Z","force":false}')
-    assert named is not None
-    assert named.by == "ann"
-    assert read_stop(None) is None

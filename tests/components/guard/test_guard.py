@@ -182,6 +182,18 @@ def test_a_kill_reaches_every_descendant_whatever_it_ignores(agent: AgentSide, t
     assert all(gone(pid, 0.1) for pid in pids)
 
 
+def test_a_kill_reaches_a_process_that_is_replaced_by_its_own_child_all_the_time(agent: AgentSide) -> None:
+    replaced = (
+        "import os, sys, time\nprint(flush=True)\nwhile True:\n    time.sleep(0.002)\n    os.fork() and os._exit(0)"
+    )
+    for _ in range(5):
+        agent.start(python(replaced))
+        agent.next("exited")
+        agent.tell(type="kill", grace_seconds=0.05)
+        agent.next("killed")
+        assert Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text() == ""
+
+
 def test_a_kill_does_not_use_up_its_grace_when_nobody_needs_it(agent: AgentSide) -> None:
     agent.start(["sleep", "60"])
     begin = time.monotonic()

@@ -215,10 +215,11 @@ def test_a_view_is_read_from_storage_alone(tmp_path: Path):
     assert view.report == f"file://{tmp_path}/runs/{RUN}/report.html"
 
 
-def test_a_damaged_document_is_named_and_the_rest_is_told(tmp_path: Path):
+@pytest.mark.parametrize("data", [b"{torn", a_gang().to_bytes().replace(at(55).encode(), b"yesterday")])
+def test_a_damaged_document_is_named_and_the_rest_is_told(tmp_path: Path, data: bytes):
     store = LocalStore(tmp_path)
     store.replace(layout.run_record_key(RUN), a_record().to_bytes())
-    store.replace(layout.gang_state_key(RUN, generation=0), b"{torn")
+    store.replace(layout.gang_state_key(RUN, generation=0), data)
     store.replace(layout.stage_record_key(RUN, task="shard-plan", attempt=0), a_stage_record("shard-plan").to_bytes())
 
     view = read_run_view(store, RUN)

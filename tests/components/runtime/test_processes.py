@@ -38,6 +38,22 @@ before = list(descendants(os.getpid()))
 print(len(before), kill_descendants(os.getpid()), len(list(descendants(os.getpid()))), flush=True)
 """
 
+# Replaced by its own child every few milliseconds: /proc cannot be read that fast.
+REPLACED = """
+import os, subprocess, sys, time
+from components.runtime.processes import become_subreaper, kill_descendants
+become_subreaper()
+for _ in range(10):
+    code = "import os, time\\nwhile True:\\n    time.sleep(0.002)\\n    os.fork() and os._exit(0)"
+    subprocess.Popen([sys.executable, "-S", "-E", "-c", code]).wait()
+    assert kill_descendants(os.getpid())
+    while True:
+        try:
+            assert os.waitpid(-1, os.WNOHANG) != (0, 0), "one still lives"
+        except ChildProcessError:
+            break
+"""
+
 
 @pytest.fixture
 def environ() -> dict[str, str]:
@@ -63,6 +79,10 @@ def test_a_spawned_child_dies_with_its_parent_even_by_kill_9(environ: dict[str, 
     parent.stdout.close()
 
     assert _gone_within(child, 5)
+
+
+def test_a_process_that_is_replaced_by_its_own_child_all_the_time_is_killed(environ: dict[str, str]) -> None:
+    subprocess.run([sys.executable, "-c", REPLACED], env=environ, timeout=60, check=True)
 
 
 def test_every_descendant_is_killed_also_those_that_left_the_session(environ: dict[str, str]) -> None:

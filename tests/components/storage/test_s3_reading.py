@@ -2,10 +2,12 @@
 
 import hashlib
 import os
+import signal
+import threading
 
 import pytest
 
-from components.errors import Transient
+from components.errors import Interrupted, Transient
 from components.storage.base import ObjectNotFound, StorageError
 from components.storage.s3 import S3Store
 from tests.fakes.s3_proxy import Fault, S3Proxy
@@ -103,6 +105,25 @@ def test_a_stream_that_never_ends_well_is_given_up_on(proxied_store: S3Store, s3
     s3_proxy.always = lambda method, path: Fault(body_bytes=0)
     with proxied_store.open("data") as stream, pytest.raises(Transient, match=r"asked .* times"):
         stream.read()
+
+
+def test_a_signal_that_raises_is_not_mistaken_for_a_broken_connection(
+    proxied_store: S3Store, s3_proxy: S3Proxy
+) -> None:
+    def interrupt(signum: int, frame: object) -> None:
+        raise Interrupted("Interrupted", "SIGTERM without a stop request")
+
+    s3_proxy.always = lambda method, path: Fault(stall_seconds=0.4)
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        for look in (proxied_store.read, proxied_store.find, lambda key: proxied_store.create(key, b"")):
+            timer = threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGUSR1))
+            timer.start()
+            with pytest.raises(Interrupted):
+                look("a")
+            timer.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_listings_of_several_pages_are_whole_and_survive_failures(

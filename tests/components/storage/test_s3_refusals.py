@@ -101,6 +101,17 @@ def test_nobody_listening_is_transient_and_said_so(s3_server: S3Server) -> None:
     client.close()
 
 
+def test_a_host_that_does_not_exist_is_a_wrong_name(s3_server: S3Server) -> None:
+    client = s3_server.client_of("http://no-such-host.invalid:9000")
+    store = s3_server.new_store(
+        client=client, patience=Patience(total_seconds=0, min_tries=2, first_pause_seconds=0.01)
+    )
+
+    with pytest.raises(StorageMisnamed, match=r"UnknownHost: .*resolve.*correct storage_options\.endpoint"):
+        store.read("a")
+    client.close()
+
+
 def test_a_store_given_up_on_is_asked_only_briefly_until_it_answers_again(
     s3_server: S3Server, s3_proxy: S3Proxy
 ) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -177,7 +178,7 @@ def test_a_file_larger_than_an_object_may_be_is_refused_before_anything_is_read(
 
 def test_a_file_is_sent_in_bounded_memory(s3_server: S3Server, tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
-        file.truncate(192 << 20)
+        file.truncate(96 << 20)
     program = (
         "import sys, hashlib; from pathlib import Path; from components.storage.base import open_store\n"
         "store = open_store(sys.argv[1]); store.create('warm', b'x')\n"
@@ -194,3 +195,25 @@ def test_a_file_is_sent_in_bounded_memory(s3_server: S3Server, tmp_path: Path) -
 
     assert printed[0] == printed[1]
     assert printed[2] == "True"
+
+
+def test_a_writer_killed_at_any_moment_leaves_whole_objects_only(s3_server: S3Server) -> None:
+    program = (
+        "import sys, threading; from components.storage.base import open_store\n"
+        "store = open_store(sys.argv[1]); number = 0\n"
+        "while True: store.create(f'objects/{number}', b'x' * 1_000_000); number += 1; print(number, flush=True)"
+    )
+    for delay in (0.0, 0.01, 0.02):
+        store = s3_server.new_store()
+        writer = subprocess.Popen(
+            [sys.executable, "-c", program, store.uri],
+            env={**s3_server.environment, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        time.sleep(delay)
+        writer.kill()
+        writer.communicate()
+        time.sleep(0.05)
+
+        assert {item.size_bytes for item in store.list("objects")} == {1_000_000}

@@ -126,10 +126,10 @@ def test_an_event_the_disk_has_no_room_for_leaves_no_half_line(tmp_path):
 
 @pytest.mark.parametrize("kind", get_args(Event), ids=lambda kind: kind.__name__)
 def test_every_event_reads_back_whatever_is_unknown_in_it(kind):
-    values = {"str": "x", "int": 1, "bool": False, "Phase": "Failed"}
+    by_name, by_type = {"kind": "Retry", "phase": "Failed", "at": AT}, {str: "x", int: 1, bool: False}
     event = kind.model_validate(
         {
-            name: "Retry" if name == "kind" else values["Phase" if name == "phase" else info.annotation.__name__]
+            name: by_name.get(name) or by_type[info.annotation]
             for name, info in kind.model_fields.items()
             if info.is_required()
         }

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from components.contracts.stop import StopRequest
 from infra.local.events import (
     AttemptEnded,
     AttemptStarted,
@@ -13,7 +14,6 @@ from infra.local.events import (
     RunEnded,
     StopAsked,
 )
-from infra.local.run_dir import StopRequest
 from infra.local.state import Fold
 from pipelines.cli.engine_view import engine_view
 from tests.runs import at
