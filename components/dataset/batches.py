@@ -44,12 +44,16 @@ def batched(samples: Iterator[Sample]) -> Iterator[Batch]:
     """Consecutive samples with the same columns, together."""
     keys, columns, values, size = list[str](), tuple[Column, ...](), list[list[Value]](), 0
     for key, has, row in samples:
-        if keys and (has != columns or size > BATCH_BYTES or len(keys) >= BATCH_SAMPLES):
+        if keys and ((has is not columns and has != columns) or size > BATCH_BYTES or len(keys) >= BATCH_SAMPLES):
             yield Batch(keys, columns, values)
             keys = []
         if not keys:
             columns, values, size = has, [[] for _ in has], 0
         keys.append(key)
+        if len(row) == 1:  # most are, and a loop costs as much as all the rest
+            values[0].append(row[0])
+            size += len(row[0])
+            continue
         for column, value in zip(values, row, strict=True):
             column.append(value)
             size += len(value)

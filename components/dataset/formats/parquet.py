@@ -16,7 +16,7 @@ from components.dataset.output import Output, Outputs
 from components.integrity.fault import Fault
 
 SUFFIXES = ("parquet",)
-ROW_GROUP_BYTES = 16 << 20
+ROW_GROUP_BYTES = 8 << 20
 """A row group waits in memory until it is complete."""
 _ARROW: dict[FieldType, Any] = {
     "bytes": pyarrow.binary(), "text": pyarrow.string(), "int": pyarrow.int64(), "float": pyarrow.float64(),
@@ -85,7 +85,8 @@ class _Sink(io.RawIOBase):
 def _array(values: list[Any], kind: FieldType) -> Any:
     if kind in _NUMBERS:
         return pyarrow.array([_NUMBERS[kind](bytes(value)) for value in values], type=_ARROW[kind])
-    array = pyarrow.array(values, type=pyarrow.binary())
+    # bytes, not views: pyarrow never lets go of the buffer behind a view (seen with 26.0)
+    array = pyarrow.array(list(map(bytes, values)), type=pyarrow.binary())
     return array if kind == "bytes" else array.cast(pyarrow.string())
 
 

@@ -6,9 +6,11 @@ Reading walks from header to header and checks each: a flipped bit in one would 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from components.dataset.batches import Column, Sample, Value
 from components.dataset.blobs import READ_BYTES, Blobs, Changed, Unreadable
-from components.dataset.formats.ustar import BLOCK, BadHeader, Member, padded, pax_path, read_header
+from components.dataset.formats.ustar import BLOCK, BadHeader, Member, byte_sums, padded, pax_path, read_header
 from components.dataset.formats.webdataset import split_member
 from components.dataset.inputs import Input
 from components.dataset.planning import MAX_RECORD_BYTES
@@ -17,7 +19,9 @@ from components.dataset.sources.pieces import Piece, pieces_of, whole
 
 _EXTENDS = (b"x", b"L")
 _CARRIES_NOTHING = (b"g", b"K", b"5", b"1", b"2", b"3", b"4", b"6")
-_FILE = (b"0", b"7")
+_SIZELESS = b"123456"
+_FILE = (b"0", b"7", b"\0")
+_NO_END = "ends without the zero blocks that end a tar, so it may be cut"
 
 
 class _File(NamedTuple):
@@ -38,7 +42,7 @@ def samples(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterat
         findings.count("input_bytes", item.stop - item.start)
         base = item.path.rpartition(".")[0]
         try:
-            for key, start, fields in _grouped(item, _files(item, _Stream(item, pieces)), findings):
+            for key, start, fields in _grouped(item, _streamed(item, pieces), findings):
                 names = tuple(fields)
                 if names not in columns_of:
                     columns_of[names] = tuple(Column(name, "bytes") for name in names)
@@ -52,7 +56,7 @@ def samples(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterat
 def cuts(item: Input, blobs: Blobs, *, target: int) -> Iterator[tuple[int, int]]:
     """Ranges of whole samples of about `target` bytes each. Raises Unreadable for a tar that is damaged or cut."""
     begin, last_key = 0, ""
-    for name, start, _ in _files(item, _Jumps(item, blobs)):
+    for name, start in _jumped(item, blobs):
         key = (split_member(name) or (name, ""))[0]
         if key != last_key and start - begin >= target:
             yield begin, start
@@ -64,96 +68,153 @@ def cuts(item: Input, blobs: Blobs, *, target: int) -> Iterator[tuple[int, int]]
 def _grouped(item: Input, files: Iterator[_File], findings: Findings) -> Iterator[tuple[str, int, dict[str, Value]]]:
     key, begin, fields = "", 0, dict[str, Value]()
     for name, start, data in files:
-        found = split_member(name)
-        if found is None:
-            findings.reject(
-                item.path, f"{name!r} is no field of a sample: its name has no dot, or is one for notes", offset=start
-            )
-            continue
-        if found[0] != key and fields:
+        found, dot, field = name.partition(".")
+        if not dot or not found or name[0] == "_" or "/" in name or not field.islower():
+            parts = split_member(name)
+            if parts is None:
+                reason = f"{name!r} is no field of a sample: its name has no dot, or is one for notes"
+                findings.reject(item.path, reason, offset=start)
+                continue
+            found, field = parts
+        if found != key and fields:
             yield key, begin, fields
             fields = {}
         if not fields:
-            key, begin = found[0], start
-        if found[1] in fields:
+            key, begin = found, start
+        if field in fields:
             findings.reject(item.path, f"{name!r} gives its sample the same field twice", offset=start)
             continue
-        fields[found[1]] = data
+        fields[field] = data
     if fields:
         yield key, begin, fields
 
 
-def _files(item: Input, buffer: "_Stream | _Jumps") -> Iterator[_File]:
-    """The files in the range, in order, complete. Raises Changed, Unreadable."""
-    name: str | None = None
-    size: int | None = None
+def _streamed(item: Input, pieces: Iterator[Piece]) -> Iterator[_File]:
+    """The files in the range, in order, complete; headers are read and checked many at a time. Raises Changed,
+    Unreadable.
+    """
+    place, held, wanted = item.start, list[bytes](), 0
+    long_name: str | None = None
     begin: int | None = None
-    while buffer.place < item.stop:
+    for piece in pieces:
+        if isinstance(piece.data, Changed | Unreadable):
+            raise piece.data
+        held.append(piece.data)
+        wanted -= len(piece.data)
+        if wanted > 0:
+            continue
+        data = b"".join(held)
+        members, used, wanted, is_end = _complete(item, data, place)
+        for name, at, size, kind in members:
+            start = place + at
+            begin = start if begin is None else begin
+            content = memoryview(data)[at + BLOCK : at + BLOCK + size]
+            if kind in _EXTENDS:
+                long_name = _long_name(item, bytes(content), kind, start, long_name)
+                continue
+            if kind in _FILE:
+                yield _File(name if long_name is None else long_name, begin, content)
+            elif kind not in _CARRIES_NOTHING:
+                raise Unreadable(item.path, f"holds a member of unknown kind {kind!r}", start)
+            long_name = begin = None
+        if is_end:
+            return
+        place += used
+        held = [data[used:]]
+    if held and held[0]:
+        raise Unreadable(item.path, "ends inside a member", place + sum(map(len, held)))
+    if item.end < 0:
+        raise Unreadable(item.path, _NO_END, item.size)
+
+
+def _complete(item: Input, data: bytes, place: int) -> tuple[list[tuple[str, int, int, bytes]], int, int, bool]:
+    """The members that `data` holds whole: (name, place of the header, size, kind); how many bytes they take, how many
+    more the next one needs, and whether the archive ends there.
+    """
+    at, length, places, sizes, is_end, wanted = 0, len(data), list[int](), list[int](), False, BLOCK
+    while at + BLOCK <= length:
+        try:
+            size = int(data[at + 124 : at + 135], 8)
+        except ValueError:
+            member = _checked(item, data[at : at + BLOCK], place + at)
+            if member is None:
+                is_end = True
+                break
+            size = member.size
+        if data[at + 156] in _SIZELESS:
+            size = 0
+        if size > MAX_RECORD_BYTES:
+            _checked(item, data[at : at + BLOCK], place + at)  # damaged, rather?
+            raise Unreadable(item.path, f"holds a file of {size} bytes, more than {MAX_RECORD_BYTES}", place + at)
+        end = at + BLOCK + padded(size)
+        if end > length:
+            wanted = end - at
+            break
+        places.append(at)
+        sizes.append(size)
+        at = end
+    names = _names(item, data, places, place)
+    kinds = [data[start + 156 : start + 157] for start in places]
+    return list(zip(names, places, sizes, kinds, strict=True)), at, max(1, wanted - (length - at)), is_end
+
+
+def _names(item: Input, data: bytes, places: list[int], place: int) -> list[str]:
+    """The names in the headers at `places`, all their checksums proven."""
+    if not places:
+        return []
+    blocks = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, dtype=np.uint8), BLOCK)[places]
+    blocks = np.ascontiguousarray(blocks)
+    sums = byte_sums(blocks) - blocks[:, 148:156].sum(axis=1, dtype=np.int64) + 8 * ord(" ")
+    said = ((blocks[:, 148:154].astype(np.int64) - ord("0")) << np.arange(15, -1, -3)).sum(axis=1)
+    is_plain = (said == sums) & (blocks[:, 345] == 0)
+    packed = np.ascontiguousarray(blocks[:, :100]).tobytes().decode("utf-8", "surrogateescape")
+    if len(packed) == 100 * len(places) and is_plain.all():
+        return [packed[start : start + 100].partition("\0")[0] for start in range(0, len(packed), 100)]
+    names = []
+    for start in places:
+        member = _checked(item, data[start : start + BLOCK], place + start)
+        assert member is not None
+        names.append(member.name)
+    return names
+
+
+def _long_name(item: Input, data: bytes, kind: bytes, start: int, before: str | None) -> str | None:
+    """The name that this member gives the next one."""
+    if kind == b"L":
+        return data.rstrip(b"\0").decode("utf-8", "surrogateescape")
+    path, size = pax_path(data)
+    if size is not None:
+        raise Unreadable(item.path, f"holds a file of {size} bytes, more than {MAX_RECORD_BYTES}", start)
+    return path if path is not None else before
+
+
+def _checked(item: Input, block: bytes, start: int) -> Member | None:
+    try:
+        return read_header(block)
+    except BadHeader as error:
+        raise Unreadable(item.path, f"holds no tar header where one must be: {error}", start) from error
+
+
+def _jumped(item: Input, blobs: Blobs) -> Iterator[tuple[str, int]]:
+    """Name and place of every file: headers alone are read. Raises Changed, Unreadable."""
+    buffer = _Jumps(item, blobs)
+    long_name: str | None = None
+    begin: int | None = None
+    while buffer.place < item.size:
         start = buffer.place
-        member = _member(item, buffer, start)
+        member = _checked(item, bytes(buffer.take(BLOCK)), start)
         if member is None:
-            return  # the end of the archive; what follows is padding
+            return
         begin = start if begin is None else begin
         if member.kind in _EXTENDS:
             data = bytes(buffer.take(padded(member.size))[: member.size])
-            if member.kind == b"L":
-                name = data.rstrip(b"\0").decode("utf-8", "surrogateescape")
-            else:
-                path, length = pax_path(data)
-                name, size = path or name, length if length is not None else size
+            long_name = _long_name(item, data, member.kind, start, long_name)
             continue
-        length = member.size if size is None else size
+        buffer.skip(0 if member.kind[0] in _SIZELESS else padded(member.size))
         if member.kind in _FILE:
-            yield _File(name or member.name, begin, buffer.content(padded(length))[:length])
-        elif member.kind in _CARRIES_NOTHING:
-            buffer.content(padded(length if member.kind in (b"g", b"K") else 0))
-        else:
-            raise Unreadable(item.path, f"holds a member of unknown kind {member.kind!r}", start)
-        name = size = begin = None
-    if item.end < 0:
-        raise Unreadable(item.path, "ends without the zero blocks that end a tar, so it may be cut", item.size)
-
-
-def _member(item: Input, buffer: "_Stream | _Jumps", start: int) -> Member | None:
-    try:
-        member = read_header(bytes(buffer.take(BLOCK)))
-    except BadHeader as error:
-        raise Unreadable(item.path, f"holds no tar header where one must be: {error}", start) from error
-    if member is not None and member.size > MAX_RECORD_BYTES:
-        raise Unreadable(item.path, f"{member.name!r} has {member.size} bytes, more than {MAX_RECORD_BYTES}", start)
-    return member
-
-
-class _Stream:
-    """The bytes of a range, taken in order."""
-
-    def __init__(self, item: Input, pieces: Iterator[Piece]) -> None:
-        self._item, self._pieces = item, pieces
-        self._data, self._used = b"", 0
-        self.place = item.start
-
-    def take(self, size: int) -> memoryview:
-        """The next `size` bytes. Raises Unreadable when the range ends before."""
-        if len(self._data) - self._used < size:
-            self._fill(size)
-        taken = memoryview(self._data)[self._used : self._used + size]
-        self._used += size
-        self.place += size
-        return taken
-
-    content = take
-
-    def _fill(self, size: int) -> None:
-        parts, found = [self._data[self._used :]], len(self._data) - self._used
-        while found < size:
-            piece = next(self._pieces, None)
-            if piece is None:
-                raise Unreadable(self._item.path, "ends inside a member", self.place + found)
-            if isinstance(piece.data, Changed | Unreadable):
-                raise piece.data
-            parts.append(piece.data)
-            found += len(piece.data)
-        self._data, self._used = b"".join(parts), 0
+            yield (member.name if long_name is None else long_name), begin
+        long_name = begin = None
+    raise Unreadable(item.path, _NO_END, item.size)
 
 
 class _Jumps:
@@ -178,9 +239,8 @@ class _Jumps:
         self.place += size
         return memoryview(self._data)[at : at + size]
 
-    def content(self, size: int) -> memoryview:
+    def skip(self, size: int) -> None:
         """Jump over `size` bytes."""
         self.place += size
         if self.place > self._item.size:
             raise Unreadable(self._item.path, "ends inside a member", self._item.size)
-        return memoryview(b"")
