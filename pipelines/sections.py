@@ -23,7 +23,6 @@ from components.contracts.gang import AcceleratorRule
 from components.contracts.names import MAX_EXPERIMENT_LENGTH, parse_checkpoint_id
 from components.contracts.retention import RetentionPolicy
 from components.contracts.units import Duration, Size, format_duration, write_size
-from components.storage.location import StoreOptions, fault_of_endpoint
 
 
 def _printable(text: str) -> str:
@@ -106,35 +105,6 @@ class Section(BaseModel):
     """Base of every section: frozen, no unknown keys, no silent conversion."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
-
-
-def _endpoint(text: str) -> str:
-    if fault := fault_of_endpoint(text):
-        raise ValueError(f"{fault}; write http(s)://host[:port]; credentials come from the environment")
-    return text
-
-
-def _absolute(text: str) -> str:
-    if not text.startswith("/") or not text.isprintable() or "{{" in text:
-        raise ValueError(f"is {text!r}; write an absolute path")
-    return text
-
-
-class StorageOptionsSection(Section):
-    """How an s3:// storage is reached. Credentials are never written here: they come from the environment."""
-
-    endpoint: Annotated[str, AfterValidator(_endpoint)] | None = None
-    """Address of the store, http(s)://host[:port]. Default: Amazon's own, or AWS_ENDPOINT_URL_S3 of the environment."""
-    region: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,40}$")] | None = None
-    """Region of the bucket, for example eu-central-1. Default: AWS_REGION of the environment."""
-    path_style: bool | None = None
-    """Whether the bucket stands in the path rather than in the host name. Default: it does when endpoint is set."""
-    ca_bundle: Annotated[str, AfterValidator(_absolute)] | None = None
-    """Absolute path of a PEM file with the certificates that vouch for endpoint, the same wherever stages run."""
-
-    def options(self) -> StoreOptions:
-        """The same for the store itself."""
-        return StoreOptions(self.endpoint, self.region, self.path_style, self.ca_bundle)
 
 
 class StageLimits(Section):
