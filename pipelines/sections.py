@@ -1,6 +1,5 @@
 """The sections of the run description: a model a stage, each field with its meaning, unit, range and default."""
 
-import re
 from typing import Annotated, Literal, get_args
 
 from pydantic import (
@@ -20,7 +19,7 @@ from pydantic_core import PydanticKnownError
 from components.contracts.checkpoint import VerifyLevel, Writers
 from components.contracts.dataset import FieldType, OverLong, ProofLevel, ReadAs
 from components.contracts.gang import AcceleratorRule
-from components.contracts.names import MAX_EXPERIMENT_LENGTH, parse_checkpoint_id
+from components.contracts.names import is_experiment_name, parse_checkpoint_id
 from components.contracts.retention import RetentionPolicy
 from components.contracts.units import Duration, Size, format_duration, write_size
 
@@ -81,9 +80,6 @@ def _free_variable(name: str) -> str:
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), AfterValidator(_free_variable)]
 
 
-EXPERIMENT = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
-
-
 def _resume_point(text: str) -> str:
     kind, _, step = text.partition(":")
     if (
@@ -93,7 +89,7 @@ def _resume_point(text: str) -> str:
     ):
         return text
     experiment, _, which = text.partition("@")
-    if which == "latest" and len(experiment) <= MAX_EXPERIMENT_LENGTH and EXPERIMENT.fullmatch(experiment):
+    if which == "latest" and is_experiment_name(experiment):
         return text
     raise ValueError(
         f"not a resume point: {text!r}; write latest, fresh, step:<n>, a checkpoint id such as step-300-term-2, "
