@@ -184,7 +184,8 @@ def test_a_kill_reaches_every_descendant_whatever_it_ignores(agent: AgentSide, t
 
 def test_a_kill_reaches_a_process_that_is_replaced_by_its_own_child_all_the_time(agent: AgentSide) -> None:
     replaced = (
-        "import os, sys, time\nprint(flush=True)\nwhile True:\n    time.sleep(0.002)\n    os.fork() and os._exit(0)"
+        "import os, sys, time\nprint(flush=True)\nend = time.time() + 60\nwhile time.time() < end:\n"
+        "    time.sleep(0.002)\n    os.fork() and os._exit(0)"
     )
     for _ in range(2):
         agent.start(python(replaced))
