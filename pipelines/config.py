@@ -30,11 +30,11 @@ from pipelines.sections import (
     RetainSection,
     Section,
     ShardSection,
-    StorageOptionsSection,
     Text,
     Time,
     VerifySection,
 )
+from pipelines.storage_section import StorageOptionsSection
 from templates.deadlines import LAUNCH_MARGIN_SECONDS, path_seconds, stage_seconds
 
 MAX_DESCRIPTION_BYTES = 15 * 1024

@@ -1,6 +1,5 @@
 """The sections of the run description: a model a stage, each field with its meaning, unit, range and default."""
 
-import re
 from typing import Annotated, Literal, get_args
 
 from pydantic import (
@@ -20,10 +19,9 @@ from pydantic_core import PydanticKnownError
 from components.contracts.checkpoint import VerifyLevel, Writers
 from components.contracts.dataset import FieldType, OverLong, ProofLevel, ReadAs
 from components.contracts.gang import AcceleratorRule
-from components.contracts.names import MAX_EXPERIMENT_LENGTH, parse_checkpoint_id
+from components.contracts.names import is_experiment_name, parse_checkpoint_id
 from components.contracts.retention import RetentionPolicy
 from components.contracts.units import Duration, Size, format_duration, write_size
-from components.storage.location import StoreOptions, fault_of_endpoint
 
 
 def _printable(text: str) -> str:
@@ -82,9 +80,6 @@ def _free_variable(name: str) -> str:
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), AfterValidator(_free_variable)]
 
 
-EXPERIMENT = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
-
-
 def _resume_point(text: str) -> str:
     kind, _, step = text.partition(":")
     if (
@@ -94,7 +89,7 @@ def _resume_point(text: str) -> str:
     ):
         return text
     experiment, _, which = text.partition("@")
-    if which == "latest" and len(experiment) <= MAX_EXPERIMENT_LENGTH and EXPERIMENT.fullmatch(experiment):
+    if which == "latest" and is_experiment_name(experiment):
         return text
     raise ValueError(
         f"not a resume point: {text!r}; write latest, fresh, step:<n>, a checkpoint id such as step-300-term-2, "
@@ -106,35 +101,6 @@ class Section(BaseModel):
     """Base of every section: frozen, no unknown keys, no silent conversion."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
-
-
-def _endpoint(text: str) -> str:
-    if fault := fault_of_endpoint(text):
-        raise ValueError(f"{fault}; write http(s)://host[:port]; credentials come from the environment")
-    return text
-
-
-def _absolute(text: str) -> str:
-    if not text.startswith("/") or not text.isprintable() or "{{" in text:
-        raise ValueError(f"is {text!r}; write an absolute path")
-    return text
-
-
-class StorageOptionsSection(Section):
-    """How an s3:// storage is reached. Credentials are never written here: they come from the environment."""
-
-    endpoint: Annotated[str, AfterValidator(_endpoint)] | None = None
-    """Address of the store, http(s)://host[:port]. Default: Amazon's own, or AWS_ENDPOINT_URL_S3 of the environment."""
-    region: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,40}$")] | None = None
-    """Region of the bucket, for example eu-central-1. Default: AWS_REGION of the environment."""
-    path_style: bool | None = None
-    """Whether the bucket stands in the path rather than in the host name. Default: it does when endpoint is set."""
-    ca_bundle: Annotated[str, AfterValidator(_absolute)] | None = None
-    """Absolute path of a PEM file with the certificates that vouch for endpoint, the same wherever stages run."""
-
-    def options(self) -> StoreOptions:
-        """The same for the store itself."""
-        return StoreOptions(self.endpoint, self.region, self.path_style, self.ca_bundle)
 
 
 class StageLimits(Section):

@@ -15,6 +15,7 @@ from components.agent.run_context import RunContext
 from components.contracts.canonical import canonical_json
 from components.contracts.checkpoint import VerifyLevel
 from components.contracts.gang import CheckpointRule, GangSpec
+from components.contracts.names import DURING_TRAINING
 from components.contracts.units import format_duration
 from components.errors import ExitCode
 from components.runtime.processes import spawn
@@ -44,14 +45,14 @@ class Upkeep:
     async def verify(self, action: VerifyStep) -> VerifyEnded:
         """Verify one checkpoint."""
         argument = f"checkpoint={action.checkpoint}"
-        task = f"training-verify-{action.checkpoint}"
+        task = f"{DURING_TRAINING}-verify-{action.checkpoint}"
         spec, seconds = verify_spec(self._context.spec, self._rule), self._rule.verify_timeout_seconds
         code, words = await self._run("verify", spec, task, "--input", argument, timeout_seconds=seconds)
         return VerifyEnded(action.checkpoint, code, words, level=_as_level(self._output(task, "level")))
 
     async def retain(self, action: Retain) -> RetainEnded:
         """Apply the retention policy."""
-        task = f"training-retain-{action.after}"
+        task = f"{DURING_TRAINING}-retain-{action.after}"
         spec, seconds = retain_spec(self._context.spec, self._rule), self._rule.retain_timeout_seconds
         code, words = await self._run("retain", spec, task, timeout_seconds=seconds)
         if code != 0:

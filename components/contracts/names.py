@@ -9,20 +9,28 @@ from pydantic import StringConstraints
 MAX_EXPERIMENT_LENGTH = 40
 """`<experiment>-<5 chars>-g<generation>` plus a pod's suffix must stay below the 63 characters of a DNS label."""
 
-ExperimentName = Annotated[
-    str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$", max_length=MAX_EXPERIMENT_LENGTH)
-]
+_DNS_LABEL = r"^[a-z]([a-z0-9-]*[a-z0-9])?$"
+
+ExperimentName = Annotated[str, StringConstraints(pattern=_DNS_LABEL, max_length=MAX_EXPERIMENT_LENGTH)]
 """A DNS label: lowercase letters, digits and hyphens, starting with a letter, at most 40 characters."""
 
 Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 """Model versions, data versions, checkpoint ids: safe as a path segment and as a label value."""
 
-RunName = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
+RunName = Annotated[str, StringConstraints(pattern=_DNS_LABEL, max_length=63)]
+
+DURING_TRAINING = "training"
+"""`training-verify-<checkpoint>`, `training-retain-<checkpoint>`: what agent 0 runs beside the workflow's tasks."""
 
 # No vowels and nothing that reads like another character, so that no name spells a word or is mistyped.
 _ALPHABET = "bcdfghjkmnpqrstvwxz2456789"
 
 _CHECKPOINT_ID = re.compile(r"^step-(\d+)-term-(\d+)$")
+
+
+def is_experiment_name(text: str) -> bool:
+    """Whether `text` is an `ExperimentName`."""
+    return len(text) <= MAX_EXPERIMENT_LENGTH and re.fullmatch(_DNS_LABEL, text) is not None
 
 
 def new_run_name(experiment: str) -> str:

@@ -8,6 +8,7 @@ from components.contracts.checks import CheckReport
 from components.contracts.clock import parse_utc
 from components.contracts.gang import GangState, LaunchState, StepView
 from components.contracts.lifecycle import RunState
+from components.contracts.names import DURING_TRAINING
 from components.contracts.records import RunRecord, StageRecord
 from components.contracts.retention import RetentionPlan
 from components.contracts.run_view import (
@@ -23,8 +24,6 @@ from components.contracts.run_view import (
 from components.errors import KILLED_FROM_OUTSIDE, ExitCode
 
 _ORDER = ("shard-plan", "shard-task", "shard-merge", "preflight", "launch", "verify", "retain", "finish")
-_DURING_TRAINING = "training-"
-"""Tasks that agent 0 runs beside the workflow; they are not part of it."""
 _STOPPED_CODES = (ExitCode.STOPPED, ExitCode.INTERRUPTED, *KILLED_FROM_OUTSIDE, None)
 """How a stage ends that was told to: by itself, or killed after its grace period."""
 _REASON = re.compile(r"([A-Z][A-Za-z]+): ")
@@ -127,7 +126,7 @@ def _stages(documents: RunDocuments) -> tuple[StageView, ...]:
     records: dict[str, StageRecord] = {}
     for record in documents.stages:
         known = records.get(record.task)
-        if not record.task.startswith(_DURING_TRAINING) and (known is None or record.attempt >= known.attempt):
+        if not record.task.startswith(f"{DURING_TRAINING}-") and (known is None or record.attempt >= known.attempt):
             records[record.task] = record
     nodes = {node.task: node for node in documents.engine.nodes} if documents.engine else {}
     tasks = [*nodes, *sorted((task for task in records if task not in nodes), key=_place)]

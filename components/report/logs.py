@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contracts.layout import run_folder
+from components.contracts.names import DURING_TRAINING
 from components.errors import Transient
 from components.report.text import plain
 from components.storage.base import ObjectNotFound, ObjectStore
@@ -74,7 +75,7 @@ class LogFilter:
         if (
             self.stage is not None
             and not _is_of(self.stage, task)
-            and not (node_rank is not None and _is_of("training", self.stage))
+            and not (node_rank is not None and _is_of(DURING_TRAINING, self.stage))
         ):
             return False
         return self.rank is None or rank is None or rank == self.rank

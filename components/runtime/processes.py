@@ -62,23 +62,27 @@ def spawn(
     )  # fmt: skip
 
 
-def start_time(pid: int) -> int | None:
-    """Clock ticks since boot at which `pid` started, or None when it is gone; (pid, start time) is never reused."""
+def _stat(pid: int) -> list[bytes] | None:
+    """Fields of /proc/<pid>/stat from the state on, behind the name, which may hold anything. None when it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    return int(stat[stat.rindex(b")") + 2 :].split()[19])
+    return stat[stat.rindex(b")") + 2 :].split()
+
+
+def start_time(pid: int) -> int | None:
+    """Clock ticks since boot at which `pid` started, or None when it is gone; (pid, start time) is never reused."""
+    fields = _stat(pid)
+    return None if fields is None else int(fields[19])
 
 
 def is_alive(pid: int, started: int | None) -> bool:
     """Whether that very process still runs; a zombie does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
+    fields = _stat(pid)
+    if fields is None or fields[0] in (b"Z", b"X"):
         return False
-    fields = stat[stat.rindex(b")") + 2 :].split()
-    return fields[0] not in (b"Z", b"X") and (started is None or int(fields[19]) == started)
+    return started is None or int(fields[19]) == started
 
 
 def boot_id() -> str:
@@ -93,12 +97,8 @@ def children_by_parent() -> dict[int, list[int]]:
     """Every process's children, from one pass over /proc."""
     children: dict[int, list[int]] = {}
     for entry in os.scandir("/proc") if _IS_LINUX else ():
-        if entry.name.isdigit():
-            try:
-                stat = Path(entry.path, "stat").read_bytes()
-            except OSError:
-                continue
-            children.setdefault(int(stat[stat.rindex(b")") + 2 :].split()[1]), []).append(int(entry.name))
+        if entry.name.isdigit() and (fields := _stat(int(entry.name))) is not None:
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
     return children
 
 

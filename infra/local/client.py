@@ -160,19 +160,6 @@ def list_runs(home: Path) -> list[RunDir]:
     return sorted(_runs(home), key=lambda run_dir: (_created_at(run_dir), run_dir.name))
 
 
-def open_run(home: Path, name: str) -> RunDir:
-    """The run called `name`. Raises BadInput, naming runs that exist, when there is none."""
-    run_dir = RunDir(home / "runs" / name)
-    if "/" not in name and name not in ("", ".", "..") and run_dir.manifest_path.is_file():
-        return run_dir
-    known = [other.name for other in list_runs(home)][-5:]
-    raise BadInput(
-        "UnknownRun",
-        f"there is no run {name!r} in {home / 'runs'}",
-        f"the latest are: {', '.join(known)}" if known else "submit one first",
-    )
-
-
 def _with_parameters(manifest: Mapping[str, Any], parameters: Mapping[str, str]) -> dict[str, Any]:
     spec = dict(manifest.get("spec") or {})
     arguments = dict(spec.get("arguments") or {})

@@ -24,7 +24,7 @@ from tests.e2e.harness import LocalRun
 
 _LEFT_SECONDS = 10.0
 _MAX_RESUMES = 12
-_RUN_SECONDS = 300.0
+_RUN_SECONDS = 240.0
 _MARKS = {
     "launcher": b"components.launch", "agent": b"components.agent", "guard": b"guard.py", "rank": b"chain.py",
     "shard": b"components.shard", "preflight": b"components.preflight", "verify": b"components.verify",

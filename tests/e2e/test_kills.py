@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,9 @@ def prepare(home: Path) -> LocalRun:
 @pytest.fixture(scope="session")
 def untouched(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
     """Losses of a run that nobody disturbed; computed once, also when several test processes ask."""
-    shared = tmp_path_factory.getbasetemp().parent
+    base = tmp_path_factory.getbasetemp()
+    # Test processes of one session have neighbouring folders; alone, the neighbours are earlier sessions.
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with (shared / "untouched.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         result = shared / "untouched.json"

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -41,8 +42,8 @@ ENVIRONMENT = {
 class S3Server:
     """A server that keeps its objects below `folder`. Some tests end every process they can see: `revive` it then."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._program = folder, built_server()
+    def __init__(self, folder: Path, *, options: Sequence[str] = (), scheme: str = "http") -> None:
+        self._folder, self._program, self._options, self._scheme = folder, built_server(), options, scheme
         (folder / "objects").mkdir(parents=True)
         self.port, self._process = self._start()
         self.client = self.client_of(self.endpoint)
@@ -77,7 +78,10 @@ class S3Server:
         }  # fmt: skip
         with (self._folder / "server.log").open("ab") as log:
             return spawn(
-                [str(self._program), "--port", f"127.0.0.1:{port}", "--quiet", "posix", str(self._folder / "objects")],
+                [
+                    str(self._program), "--port", f"127.0.0.1:{port}", "--quiet", *self._options,
+                    "posix", str(self._folder / "objects"),
+                ],
                 env=env, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 
@@ -86,7 +90,7 @@ class S3Server:
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -96,7 +100,10 @@ class S3Server:
     def client_of(self, endpoint: str, *, read_seconds: float = 10.0, **environment: str) -> Any:
         """A client such as stages use, with the test's credentials unless `environment` says otherwise."""
         with mock.patch.dict(os.environ, {**ENVIRONMENT, **environment}):
-            options = StoreOptions(endpoint=endpoint, region="us-east-1")
+            trusted = (
+                str(certificate()[0]) if endpoint.startswith("https:") and "AWS_CA_BUNDLE" not in environment else None
+            )
+            options = StoreOptions(endpoint=endpoint, region="us-east-1", ca_bundle=trusted)
             return make_client(options, uri="s3://tests", read_seconds=read_seconds)
 
     def new_bucket(self) -> str:
@@ -107,6 +114,22 @@ class S3Server:
     def new_store(self, *, prefix: str = "", client: Any = None, patience: Patience = QUICK) -> S3Store:
         """A store on a bucket of its own."""
         return S3Store(S3Location(self.new_bucket(), prefix), client or self.client, patience=patience)
+
+
+def certificate() -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that vouches for itself, and its key; made once, by Go as well."""
+    folder = built_server().parent / "tls"
+    with (folder.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "key.pem").exists():
+            folder.mkdir(exist_ok=True)
+            root = subprocess.run([_go(), "env", "GOROOT"], capture_output=True, text=True, check=True).stdout.strip()
+            program = f"{root}/src/crypto/tls/generate_cert.go"
+            subprocess.run(
+                [_go(), "run", "-trimpath", program, "--host", "127.0.0.1", "--ca", "--duration", "87600h"],
+                cwd=folder, env=_build_environment(), check=True, capture_output=True,
+            )  # fmt: skip
+    return folder / "cert.pem", folder / "key.pem"
 
 
 def built_server() -> Path:
@@ -123,17 +146,25 @@ def built_server() -> Path:
 
 
 def _build(program: Path) -> None:
-    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
-    if go is None:
-        raise AssertionError("the S3 tests need a real server, and Go to build it: install Go 1.26 or later")
     temporary = program.with_suffix(f".{os.getpid()}")
     built = subprocess.run(
-        [go, "build", "-trimpath", "-ldflags=-s -w", "-o", str(temporary), PACKAGE],
-        cwd=MODULE, env={**os.environ, "CGO_ENABLED": "0"}, capture_output=True, text=True, check=False,
+        [_go(), "build", "-trimpath", "-ldflags=-s -w", "-o", str(temporary), PACKAGE],
+        cwd=MODULE, env=_build_environment(), capture_output=True, text=True, check=False,
     )  # fmt: skip
     if built.returncode:
         raise AssertionError(f"versitygw cannot be built for the S3 tests:\n{built.stderr[-3000:]}")
     temporary.rename(program)
+
+
+def _build_environment() -> dict[str, str]:
+    return {**os.environ, "CGO_ENABLED": "0"}
+
+
+def _go() -> str:
+    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if go is None:
+        raise AssertionError("the S3 tests need a real server, and Go to build it: install Go 1.26 or later")
+    return go
 
 
 def _answers(port: int, process: "subprocess.Popen[bytes]", *, seconds: float = 20.0) -> bool:
@@ -146,5 +177,5 @@ def _answers(port: int, process: "subprocess.Popen[bytes]", *, seconds: float = 
 
 
 if __name__ == "__main__":
-    print(built_server())
+    print(built_server(), certificate()[0])
     sys.exit(0)

@@ -16,6 +16,7 @@ from pipelines.machine import (
     judge_packages,
     judge_python,
 )
+from tests.fakes.s3_server import S3Server
 
 QUESTION = Question(name="x", scope="environment", expected="y", origin="z", remedy="do it")
 
@@ -76,3 +77,20 @@ def test_a_run_too_large_for_the_machine_is_told_by_name(tmp_path: Path) -> None
 
     assert {result.name for result in report.blocking} == {"memory", "program"}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_s3_storage_is_asked_whether_it_keeps_its_promises(
+    s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    found = {}
+    for bucket in (s3_server.new_bucket(), "no-such-bucket"):
+        config = load_config(recipe="smoke", overrides=[f"storage=s3://{bucket}/x"])
+        report = examine(config, home=tmp_path, storage=f"s3://{bucket}/x", workdir=tmp_path)
+        found[bucket] = {result.name: result for result in report.results if result.name.startswith("storage")}
+
+    good, missing = found.values()
+    assert {name: result.status for name, result in good.items()} == {"storage_writable": "ok", "storage_atomic": "ok"}
+    assert {result.status for result in missing.values()} == {"fail"}
+    assert missing["storage_writable"].remedy == "create the bucket, or correct the name in storage"

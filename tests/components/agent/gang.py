@@ -253,7 +253,7 @@ def python(text: str) -> list[str]:
     return [sys.executable, "-IS", "-c", text]
 
 
-def all_gone(pids: set[int], seconds: float = 3) -> bool:
+def all_gone(pids: set[int], seconds: float = 30) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not any(is_alive(pid, None) for pid in pids):

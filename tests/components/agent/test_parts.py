@@ -221,7 +221,7 @@ def test_without_checkpoints_there_is_no_staging_folder() -> None:
 
 
 def a_view(step: int) -> StepView:
-    return StepView(step=step, at="T", loss=1.0 / (step + 1))
+    return StepView(step=step, at="2026-11-29T12:00:00.000Z", loss=1.0 / (step + 1))
 
 
 def test_a_long_curve_keeps_its_shape_and_its_end() -> None:

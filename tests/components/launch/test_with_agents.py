@@ -138,7 +138,7 @@ def test_a_killed_launcher_leaves_nothing_and_the_next_one_continues(place: Real
     stage = place.run_real(spec)
     place.wait_for_step(12)
     stage.signal(signal.SIGKILL)
-    wait_until(lambda: place.processes() == [], "the gang is gone with its launcher", seconds=5)
+    wait_until(lambda: place.processes() == [], "the gang is gone with its launcher")
     again = place.run_real(spec)
     assert again.wait(60) == 0
     assert [(view.begin_reason, view.charged) for view in place.state.generations] == [
@@ -153,7 +153,7 @@ def test_a_stop_commits_what_the_program_saves_and_the_resumed_run_goes_on_from_
     place.wait_for_step(13)
     place.stop_file.touch()
     stage.signal(signal.SIGTERM)
-    assert stage.wait(25) == 83
+    assert stage.wait(60) == 83
     newest = Ledger(place.store, "exp", "v1").state().newest_first()[0]
     assert newest.step >= 13
     assert newest.step % 10 != 0

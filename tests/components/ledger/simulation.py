@@ -6,149 +6,27 @@ lost answer, a conflict, a burst of refusals, a full disk, clocks an hour apart,
 cut and lost files, poisoned saves, two cleaners, two verifiers, and stale folds at every turn.
 """
 
-import functools
-import hashlib
-import io
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
-from typing import BinaryIO, TypeVar
 
-from components.contracts.checkpoint import CheckpointReceipt
 from components.contracts.clock import utc_text
-from components.contracts.dataset import StoredFile
-from components.contracts.layout import checkpoint_folder, checkpoint_receipt_key
 from components.contracts.retention import RetentionPolicy
-from components.errors import ArgosyError, Transient, VerificationFailed
+from components.errors import ArgosyError, VerificationFailed
 from components.ledger import ledger as protocol
-from components.ledger import publish
 from components.ledger.ledger import Fenced, Ledger, LedgerDamaged, SourceLost
 from components.ledger.state import CheckpointEntry, LedgerState, fold
 from components.retain import apply
-from components.runtime.log import Log
-from components.storage.base import AlreadyExists, ObjectInfo, StorageError
 from components.verify import run as verify
-from tests.components.ledger.building import DATA_VERSION, NOW, an_owner, safetensors_bytes, selected
-from tests.components.ledger.crew import Crew, Worker
-from tests.components.ledger.invariants import LOG, CheckedStore, Violation
+from tests.components.ledger.building import NOW, selected
+from tests.components.ledger.crew import Crew
+from tests.components.ledger.invariants import LOG, Violation
+from tests.components.ledger.line import Actor, Crash, Line
 from tests.components.ledger.memory import MemoryStore
+from tests.components.ledger.past import GOOD, POISONED, RUN, SILENT, before, save
 
-Result = TypeVar("Result")
-
-RUN = "gpt-aaaaa"
 MAX_OPERATIONS = 2000
-GOOD, POISONED = safetensors_bytes(), safetensors_bytes({"weight": [1.0, float("nan")]})
-_LOG = Log({}, io.StringIO())
 _CREW = Crew()
-
-
-def save(ledger: Ledger, term: int, step: int, data: bytes) -> None:
-    """What agents do with a READY step: files, receipt, manifest, COMMIT."""
-    folder = checkpoint_folder("gpt", "v1", DATA_VERSION, step=step, term=term)
-    ledger.store.create(f"{folder}/model.safetensors", data)
-    file = StoredFile(path="model.safetensors", size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
-    receipt = CheckpointReceipt(term=term, step=step, node_rank=0, files=(file,))
-    ledger.store.create(checkpoint_receipt_key(folder, node_rank=0), receipt.to_bytes())
-    manifest, sha256 = publish.write_manifest(
-        ledger.store, receipts=[receipt], experiment="gpt", model_version="v1", data_version=DATA_VERSION, run=RUN,
-        term=term, step=step, world_size=1, parent=None, metrics={},
-    )  # fmt: skip
-    protocol.commit(ledger, manifest=manifest, manifest_sha256=sha256)
-
-
-@functools.cache
-def _before(num_verified: int) -> CheckedStore:
-    """A calm past: generation 0 has begun and has so many verified checkpoints."""
-    store = CheckedStore(random.Random(0))
-    ledger = Ledger(store, "gpt", "v1", clock=lambda: utc_text(NOW), num_readers=1)
-    protocol.claim(ledger, run=RUN, owner=an_owner(), is_gone=lambda owner: False)
-    if num_verified:
-        term = protocol.begin(
-            ledger, run=RUN, generation=0, attempt=0, reason="start", charged=False, source=None
-        )  # fmt: skip
-    for step in range(10, 10 * num_verified + 10, 10):
-        save(ledger, term, step, GOOD)
-        verify.verify_entry(ledger, ledger.state().newest_first()[0], "tensors", _LOG)
-    return store
-
-
-class Crash(BaseException):
-    """An actor is killed here."""
-
-
-class Actor:
-    """One process of ours."""
-
-    def __init__(self, kind: str, pace: float, worker: Worker) -> None:
-        self.kind, self.pace, self.worker = kind, pace, worker
-        self.retiring = 0
-        """Within one application of retention: what it saw may be out of date."""
-
-
-class Line:
-    """The store as one actor sees it."""
-
-    uri = "memory://"
-
-    def __init__(self, world: "World", actor: Actor) -> None:
-        self._world, self._actor, self._store = world, actor, world.store
-
-    def create(self, key: str, data: bytes | bytearray) -> None:
-        self._do(lambda: self._store.create(key, data), writes=True)
-
-    def replace(self, key: str, data: bytes) -> None:
-        self._do(lambda: self._store.replace(key, data), writes=True)
-
-    def delete(self, key: str) -> None:
-        self._do(lambda: self._store.delete(key))
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return self._do(lambda: self._store.list(prefix))
-
-    def open(self, key: str) -> BinaryIO:
-        if key.startswith(LOG) and key not in self._store.objects:
-            return self._do(lambda: self._store.open(key))
-        return self._store.open(key)
-
-    def read(self, key: str) -> bytes:
-        return self._store.read(key)
-
-    def find(self, key: str) -> ObjectInfo | None:
-        return self._store.find(key)
-
-    def create_from(self, key: str, source: Path) -> str:
-        raise Violation("the world has no files")
-
-    def uri_of(self, key: str) -> str:
-        return key
-
-    def local_path(self, key: str) -> Path | None:
-        return self._store.local_path(key)
-
-    def _do(self, operation: Callable[[], Result], *, writes: bool = False) -> Result:
-        fault = self._world.pause(self._actor)
-        if not fault:
-            return self._counted(operation)
-        if fault == "crash before":
-            raise Crash
-        if fault == "disk full" and writes:
-            raise StorageError("StorageRefused", "cannot write: No space left on device")
-        if fault in ("lost request", "busy", "conflict") and (writes or fault != "conflict"):
-            raise Transient("StorageNotAnswering", fault)
-        result = self._counted(operation)
-        if fault == "crash after":
-            raise Crash
-        if fault == "lost answer":
-            raise Transient("StorageNotAnswering", fault)
-        return result
-
-    def _counted(self, operation: Callable[[], Result]) -> Result:
-        try:
-            return operation()
-        except AlreadyExists:
-            self._world.num_refused += 1
-            raise
 
 
 class World:
@@ -157,7 +35,7 @@ class World:
     def __init__(self, seed: int, *, keep_last: int = 2) -> None:
         self.rng = rng = random.Random(seed)
         self._num_before = rng.choice([0, 0, 1, 2, 3, 3])
-        self.store = _before(self._num_before).copy(rng)
+        self.store = before(self._num_before).copy(rng)
         self.store.shuffles = rng.random() < 0.5
         seconds = rng.choice([None, None, 1800.0])
         self.policy = RetentionPolicy.model_construct(
@@ -351,7 +229,7 @@ class World:
         ledger = self._ledger(line)
         for entry in ledger.state().newest_first("committed"):
             try:
-                verify.verify_entry(ledger, entry, "tensors", _LOG)
+                verify.verify_entry(ledger, entry, "tensors", SILENT)
             except VerificationFailed:
                 continue
 
@@ -359,7 +237,7 @@ class World:
         actor = line._actor
         actor.retiring += 1
         apply.apply_retention(
-            self._ledger(line), self.policy, run=RUN, log=_LOG, now=NOW + self._skew(), pause=lambda seconds: None
+            self._ledger(line), self.policy, run=RUN, log=SILENT, now=NOW + self._skew(), pause=lambda seconds: None
         )
         actor.retiring -= 1
 
@@ -380,17 +258,17 @@ class World:
         """Everybody once more, undisturbed; then nothing is left to do or to clean."""
         for entry in ledger.state().newest_first("committed"):
             try:
-                verify.verify_entry(ledger, entry, "tensors", _LOG)
+                verify.verify_entry(ledger, entry, "tensors", SILENT)
             except VerificationFailed:
                 continue
         for _ in range(2):
-            before = ledger.state()
-            apply.apply_retention(ledger, self.policy, run=RUN, log=_LOG, now=NOW)
-        if ledger.state() is not before:
+            state = ledger.state()
+            apply.apply_retention(ledger, self.policy, run=RUN, log=SILENT, now=NOW)
+        if ledger.state() is not state:
             raise Violation("I6: repeating retention changed the log")
-        if before != self.store.state or before != fold(LedgerState(), self.store.log):
+        if state != self.store.state or state != fold(LedgerState(), self.store.log):
             raise Violation("I8: two observers of one log disagree")
-        retired = {entry.folder for entry in before.checkpoints.values() if entry.status == "retired"}
+        retired = {entry.folder for entry in state.checkpoints.values() if entry.status == "retired"}
         for key in self.store.objects:
             if not key.startswith(LOG) and "/".join(key.split("/")[:6]) in retired:
                 raise Violation(f"{key} of a retired checkpoint was left behind")

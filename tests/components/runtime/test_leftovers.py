@@ -62,5 +62,5 @@ def test_a_recycled_pid_is_left_alone() -> None:
 
 def test_nothing_left_costs_no_time() -> None:
     started = time.monotonic()
-    assert end_leftovers("nobody", [], patience_seconds=30.0) == ([], [])
-    assert time.monotonic() - started < 5
+    assert end_leftovers("nobody", [], patience_seconds=300.0) == ([], [])
+    assert time.monotonic() - started < 60

@@ -43,8 +43,9 @@ REPLACED = """
 import os, subprocess, sys, time
 from components.runtime.processes import become_subreaper, kill_descendants
 become_subreaper()
-for _ in range(10):
-    code = "import os, time\\nwhile True:\\n    time.sleep(0.002)\\n    os.fork() and os._exit(0)"
+for _ in range(4):
+    code = "import os, time\\nend = time.time() + 60\\n"
+    code += "while time.time() < end:\\n    time.sleep(0.002)\\n    os.fork() and os._exit(0)"
     subprocess.Popen([sys.executable, "-S", "-E", "-c", code]).wait()
     assert kill_descendants(os.getpid())
     while True:

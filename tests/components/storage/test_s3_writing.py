@@ -83,6 +83,22 @@ def test_equality_is_found_by_reading_when_the_store_keeps_no_checksum(
                 proxied_store.create(key, b"equal")
 
 
+def test_a_store_that_asks_to_be_spared_is_spared(s3_server: S3Server, s3_proxy: S3Proxy) -> None:
+    pauses: list[float] = []
+    patience = Patience(pause=pauses.append, chance=lambda: 0.0)
+    client = s3_server.client_of(s3_proxy.endpoint)
+    store = s3_server.new_store(client=client, patience=patience)
+    s3_proxy.misbehave(
+        Fault(method="PUT", status=500, code="InternalError"),
+        Fault(method="PUT", status=503, code="SlowDown"),
+        Fault(method="PUT", status=429, code="TooManyRequests", headers={"Retry-After": "7"}),
+    )
+    store.create("a", b"1")
+
+    assert pauses == [0.0, 1.0, 7.0]
+    client.close()
+
+
 def test_a_conflict_is_tried_again_and_is_no_defeat(proxied_store: S3Store, s3_proxy: S3Proxy) -> None:
     s3_proxy.misbehave(Fault(method="PUT", status=409, code="ConditionalRequestConflict"))
 

@@ -136,13 +136,18 @@ def test_keep_for_keeps_what_is_young(shell: Shell) -> None:
 
 
 def test_the_policy_of_a_description_is_the_default(shell: Shell, tmp_path: Path) -> None:
-    run(["init", str(tmp_path / "run.yaml")])
     description = tmp_path / "run.yaml"
-    if not description.exists():
-        pytest.fail("init wrote no description")
+    assert run(["init", str(description)]) == 0
+    text = description.read_text()
+    assert "  # keep_for:" in text
+    description.write_text(text.replace("  # keep_for:", "  keep_for: 7d"))
+    shell("list")  # drops what init printed
 
-    assert shell("retain", "--dry-run", "-c", str(description)) == 0
-    assert "keep_last: number 1 of the newest" in shell.said
+    value = shell.json("retain", "--dry-run", "-c", str(description), "--keep-every-steps", "150")
+
+    best = {"metric": "loss", "mode": "min", "count": 1}
+    assert value["policy"] == {"keep_last": 2, "keep_best": best, "keep_for": 604800.0, "keep_every_steps": 150}
+    assert {item["action"] for item in value["decisions"]} == {"keep"}
 
 
 def test_export_copies_to_a_new_folder(shell: Shell, tmp_path: Path) -> None:
