@@ -1,0 +1,143 @@
+"""`python -m components.shard` by hand: a folder in, a data version out, and everything said in exit code and lines."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from components.runtime.log import Log
+from components.shard.progress import Progress
+from tests.components.shard.formats import rows
+
+
+def shard(folder: Path, *arguments: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, "-m", "components.shard", *arguments]
+    if arguments[:1] not in [("--help",), ()] and "--help" not in arguments:
+        argv += ["--storage", str(folder / "storage")]
+    return subprocess.run(argv, capture_output=True, text=True, env=os.environ | env, timeout=120)
+
+
+def values(done: "subprocess.CompletedProcess[str]") -> dict[str, str]:
+    assert done.returncode == 0, done.stderr
+    return dict(line.split("=", 1) for line in done.stdout.splitlines())
+
+
+TOKENS = ("--sequence-length", "16", "--over-long", "split", "--target-shard-size", "4KiB")
+
+
+def test_all_is_plan_tasks_and_merge_and_the_same_whatever_the_tasks(tmp_path: Path) -> None:
+    corpus = str(rows(tmp_path / "rows", count=200))
+
+    together = values(shard(tmp_path, "all", "--corpus", corpus, *TOKENS, "--tasks", "2"))
+    plan = values(shard(tmp_path / "other", "plan", "--corpus", corpus, *TOKENS))["plan_id"]
+    for index in ("2", "0", "1"):
+        values(shard(tmp_path / "other", "task", "--plan", plan, "--index", index, "--tasks", "3"))
+    apart = values(shard(tmp_path / "other", "merge", "--plan", plan, "--tasks", "3"))
+
+    assert plan == together["plan_id"]
+    assert apart["data_version"] == together["data_version"]
+    assert apart["num_sequences"] == together["num_sequences"]
+
+
+def test_verify_and_export_say_what_they_did(tmp_path: Path) -> None:
+    made = values(shard(tmp_path, "all", "--corpus", str(rows(tmp_path / "rows")), "--format", "webdataset"))
+    version = made["data_version"]
+
+    assert values(shard(tmp_path, "verify", "--version", version, "--level", "2"))["level"] == "records"
+    assert values(shard(tmp_path, "export", "--version", version, "--to", str(tmp_path / "out")))
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "manifest.json",
+        "shard-000000.tar",
+        "shards.txt",
+    ]
+
+    (file,) = (tmp_path / "storage" / "data" / "shards").glob("*.tar")
+    file.write_bytes(file.read_bytes()[:-1024] + b"x" * 1024)
+    done = shard(tmp_path, "verify", "--version", version)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert done.returncode == 96
+    assert any(line.get("shard") == 0 and line["file"].endswith(file.name) and "offset" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "usage: python -m components.shard"),
+        (("pack",), "invalid choice"),
+        (("plan", "--corpus", "x", "--tasks", "0"), "'0' is not a number of 1 or more"),
+        (("plan", "--corpus", "x", "--field", "a:colour"), "the type is one of bytes, text, int, float, json"),
+        (("plan", "--corpus", "x", "--target-shard-size", "9 parsecs"), "not a size"),
+        (("verify", "--version", "d-1", "--level", "7"), "none of 0 files, 1 digests, 2 records"),
+        (("all", "--corpus", "nowhere-at-all"), "format tokens needs --sequence-length and --over-long"),
+        (("all", "--corpus", "nowhere-at-all", *TOKENS), "nowhere-at-all does not exist"),
+        (("merge", "--plan", "p-0000000000000000"), "run shard plan first"),
+    ],
+)
+def test_usage_and_input_errors_are_78_in_words(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    done = shard(tmp_path, *arguments)
+
+    assert done.returncode == 78
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_names_every_command_with_examples() -> None:
+    done = subprocess.run([sys.executable, "-m", "components.shard", "--help"], capture_output=True, text=True)
+
+    assert done.returncode == 0
+    for word in ("plan", "task", "merge", "all", "verify", "export", "examples:"):
+        assert word in done.stdout
+
+
+def test_a_disk_that_is_full_mid_shard_is_said_and_nothing_is_left(tmp_path: Path) -> None:
+    corpus = rows(tmp_path / "rows", count=20_000)
+    argv = [sys.executable, "-m", "components.shard", "all", "--corpus", str(corpus), "--format", "mds"]
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))
+
+    done = subprocess.run(
+        [*argv, "--storage", str(tmp_path / "storage")], capture_output=True, text=True, preexec_fn=limit, timeout=120
+    )
+
+    assert done.returncode == 81
+    assert "cannot build a shard in" in done.stderr
+    assert "set TMPDIR to another disk" in done.stderr
+    assert not (tmp_path / "storage" / "data" / "shards").exists()
+
+
+def test_progress_is_told_with_rate_and_time_left_and_as_n_of_m(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now, file = [0.0], tmp_path / "progress"
+    os.environ["ARGOSY_PROGRESS_FILE"] = str(file)
+    try:
+        progress = Progress(Log({}), "shards", total=4, clock=lambda: now[0])
+        shown = [file.read_text()]
+        for _ in range(2):
+            now[0] += 20
+            progress.add(num_bytes=40 << 20)
+            shown.append(file.read_text())
+    finally:
+        del os.environ["ARGOSY_PROGRESS_FILE"]
+
+    assert shown == ["0/4", "1/4", "2/4"]
+    lines = [json.loads(line)["message"] for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["1 of 4 shards, 2.0 MiB/s, about 1m left", "2 of 4 shards, 2.0 MiB/s, about 40s left"]
+
+
+def test_the_stage_starts_fast_and_without_torch() -> None:
+    program = (
+        "import time; began = time.process_time()\n"
+        "import sys, components.shard.run\n"
+        "print(time.process_time() - began, *(m for m in ('torch', 'numpy', 'pyarrow', 'boto3') if m in sys.modules))"
+    )
+
+    seconds, *loaded = subprocess.check_output([sys.executable, "-c", program], text=True).split()
+
+    assert loaded == []
+    assert float(seconds) < 1.0  # 0.1 s on a machine that does nothing else
