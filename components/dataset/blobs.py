@@ -8,6 +8,7 @@ import io
 import os
 import posixpath
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, runtime_checkable
 
@@ -113,10 +114,9 @@ class RangedStore(Protocol):
 class StoredObjects:
     """Objects below a uri such as `s3://bucket/prefix`. Paths that are uris themselves stand for themselves."""
 
-    in_flight = REMOTE_IN_FLIGHT
-
-    def __init__(self, root: str) -> None:
-        self._root = root
+    def __init__(self, root: str, *, open: Callable[[str], ObjectStore] = open_store) -> None:
+        self.in_flight = REMOTE_IN_FLIGHT
+        self._root, self._open = root, open
         self._stores = dict[str, ObjectStore]()
 
     def read(self, item: Input, start: int, end: int) -> bytes:
@@ -139,7 +139,7 @@ class StoredObjects:
         """The store of a path, and its key there."""
         base, key = split_uri(self.uri_of(path))
         if base not in self._stores:
-            self._stores[base] = open_store(base)
+            self._stores[base] = self._open(base)
         return self._stores[base], key
 
 

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 PROFILES = {"small": (120_000, 1024, 4096), "large": (2_000, 102_400, 102_400)}
 """Number of samples, and their least and greatest size."""
@@ -61,7 +62,8 @@ def webdataset(profile: str, folder: Path) -> None:
 def streaming(profile: str, folder: Path) -> None:
     from streaming import MDSWriter
 
-    with MDSWriter(out=str(folder / "mds"), columns={"bin": "bytes"}, size_limit=SHARD_BYTES, hashes=["sha256"]) as writer:
+    out, hashes = str(folder / "mds"), ["sha256"]
+    with MDSWriter(out=out, columns={"bin": "bytes"}, size_limit=SHARD_BYTES, hashes=hashes) as writer:
         for sample in samples(profile):
             writer.write({"bin": sample})
 
@@ -89,7 +91,9 @@ def ours(profile: str, folder: Path, format: str) -> None:
     for shard in range(1 << 30):
         with Outputs() as outputs, without_collector():
             is_mds = format == "mds"
-            writer = mds.MdsWriter((SampleField(name="bin", type="bytes"),), outputs) if is_mds else webdataset.WebdatasetWriter(outputs)
+            writer: Any = webdataset.WebdatasetWriter(outputs)
+            if is_mds:
+                writer = mds.MdsWriter((SampleField(name="bin", type="bytes"),), outputs)
             for batch in batched(some()):
                 writer.add(batch)
             if not writer.num_samples:
@@ -98,6 +102,25 @@ def ours(profile: str, folder: Path, format: str) -> None:
             sha256 = publish_from(store, f"{shard}.{format}", file.path)
             if is_mds:
                 mds.hashes_of(file, sha256=sha256)
+
+
+def tars(profile: str, folder: Path) -> None:
+    """The samples as the stage finds them: tars a little smaller than its shards, so that none is cut."""
+    import tarfile
+    from io import BytesIO
+
+    tar: tarfile.TarFile | None = None
+    for number, sample in enumerate(samples(profile)):
+        if tar is None or tar.offset + len(sample) + 4096 > SHARD_BYTES:
+            if tar is not None:
+                tar.close()
+            tar = tarfile.open(folder / f"{number:09d}.tar", "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
+        member = tarfile.TarInfo(f"{number:09d}.bin")
+        member.size = len(sample)
+        tar.addfile(member, BytesIO(sample))
+        tar.members = []  # type: ignore[attr-defined]
+    if tar is not None:
+        tar.close()
 
 
 def stage(profile: str, folder: Path, format: str) -> None:
@@ -119,7 +142,7 @@ def stage(profile: str, folder: Path, format: str) -> None:
 
 
 CASES: dict[str, Callable[[str, Path], None]] = {
-    "nothing": nothing, "raw": raw, "webdataset": webdataset, "streaming": streaming,
+    "nothing": nothing, "tars": tars, "raw": raw, "webdataset": webdataset, "streaming": streaming,
     "ours-webdataset": lambda profile, folder: ours(profile, folder, "webdataset"),
     "ours-mds": lambda profile, folder: ours(profile, folder, "mds"),
     "stage-webdataset": lambda profile, folder: stage(profile, folder, "webdataset"),
@@ -127,7 +150,8 @@ CASES: dict[str, Callable[[str, Path], None]] = {
     "stage-parquet": lambda profile, folder: stage(profile, folder, "parquet"),
 }  # fmt: skip
 _IMPORTS = {
-    "webdataset": ["webdataset"], "streaming": ["streaming"], "ours": ["components.shard.pack", "components.storage.local"],
+    "webdataset": ["webdataset"], "streaming": ["streaming"],
+    "ours": ["components.shard.pack", "components.storage.local"],
     "stage": ["components.shard.pack", "components.shard.plan"],
 }  # fmt: skip
 
