@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import BinaryIO
 
 import xxhash
 
@@ -22,19 +23,15 @@ class Output:
     leaves nothing.
     """
 
-    def __init__(self, suffix: str) -> None:
+    def __init__(self, suffix: str, spares: "Spares") -> None:
         self.suffix = suffix
         self.size_bytes = 0
         self.blocks = list[str]()
         self._block = xxhash.xxh3_64()
         self._left = BLOCK_BYTES
         self._waiting, self._num_waiting = list[bytes | bytearray | memoryview](), 0
-        descriptor, name = tempfile.mkstemp(prefix="argosy-shard-")
-        self._file = open(descriptor, "wb", buffering=0)  # noqa: SIM115 - closed by close()
-        self.path = Path(name)
-        if _OPEN_FILES.is_dir():
-            os.unlink(name)
-            self.path = _OPEN_FILES / str(descriptor)
+        self._spares, self._is_closed = spares, False
+        self._file, self.path = spares.take()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append; small pieces are joined first. `data` must not change afterwards. Raises StorageError."""
@@ -68,20 +65,24 @@ class Output:
     def read(self) -> Iterator[bytes]:
         """What was written so far."""
         self.flush()
+        left = self.size_bytes
         with self.path.open("rb", buffering=0) as file:
-            while data := file.read(_FLUSH_BYTES):
+            while left and (data := file.read(min(left, _FLUSH_BYTES))):
+                left -= len(data)
                 yield data
 
     def end(self) -> None:
         """No more will be written."""
         self.flush()
+        self._file.truncate(self.size_bytes)
         if self._left < BLOCK_BYTES:
             self.blocks.append(self._block.hexdigest())
 
     def close(self) -> None:
-        self._file.close()
-        if self.path.parent != _OPEN_FILES:
-            self.path.unlink(missing_ok=True)
+        """Its content is not needed any more."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._spares.give(self._file, self.path)
 
     def __enter__(self) -> "Output":
         return self
@@ -99,8 +100,38 @@ class Output:
         self._left -= len(view)
 
 
+class Spares(ExitStack):
+    """Files that were written and are not needed any more: to overwrite one costs less than half of a new one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._unused = list[tuple[BinaryIO, Path]]()
+
+    def take(self) -> tuple[BinaryIO, Path]:
+        """A file to write from its start, and where it can be read."""
+        if self._unused:
+            file, path = self._unused.pop()
+            file.seek(0)
+            return file, path
+        descriptor, name = tempfile.mkstemp(prefix="argosy-shard-")
+        file = self.enter_context(open(descriptor, "wb", buffering=0))  # noqa: SIM115 - it is one
+        if _OPEN_FILES.is_dir():
+            os.unlink(name)
+            return file, _OPEN_FILES / str(descriptor)
+        self.callback(os.unlink, name)
+        return file, Path(name)
+
+    def give(self, file: BinaryIO, path: Path) -> None:
+        """Take it back."""
+        self._unused.append((file, path))
+
+
 class Outputs(ExitStack):
-    """The files of one shard, closed together."""
+    """The files of one shard, given back together."""
+
+    def __init__(self, spares: Spares) -> None:
+        super().__init__()
+        self._spares = spares
 
     def new(self, suffix: str) -> Output:
-        return self.enter_context(Output(suffix))
+        return self.enter_context(Output(suffix, self._spares))

@@ -26,7 +26,7 @@ from components.dataset.blobs import Blobs
 from components.dataset.formats import mds, webdataset
 from components.dataset.formats.tokens import Refused, TokensWriter, TooLong
 from components.dataset.inputs import Entry
-from components.dataset.output import Output, Outputs
+from components.dataset.output import Output, Outputs, Spares
 from components.dataset.sources.findings import NAMED, Findings, TooManyBadRecords
 from components.dataset.sources.read import documents, samples
 from components.dataset.tokenizer import Encode
@@ -57,6 +57,11 @@ class Packer:
     ) -> None:
         """`encode` is for format tokens."""
         self._store, self._blobs, self._read, self._options, self._encode = store, blobs, read, options, encode
+        self._spares = Spares()
+
+    def close(self) -> None:
+        """Let go of the files on local disk."""
+        self._spares.close()
 
     def pack(self, entry: Entry, *, max_bad_records: int, check: Callable[[Findings], None]) -> PackedShard:
         """Make and publish the shard. `check` is shown what is left out, and may raise before anything is published.
@@ -64,7 +69,7 @@ class Packer:
         Raises BadInput for inputs that changed, are damaged, or may not be what they are.
         """
         findings = Findings(max_bad_records=max_bad_records)
-        with Outputs() as outputs, without_collector():
+        with Outputs(self._spares) as outputs, without_collector():
             try:
                 if isinstance(self._options, PackingOptions):
                     built = self._build_tokens(entry, self._options, findings, outputs)

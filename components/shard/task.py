@@ -4,8 +4,9 @@ A shard's own record `<entry>.json` is written after its files, so a repeated ta
 and a later plan with the same entry finds it made. Shards already there are proven, never trusted.
 """
 
+import contextlib
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING
@@ -49,22 +50,22 @@ def run_task(
     own = range(index, plan.num_shards, num_tasks)
     progress = Progress(log, "shards", total=len(own))
     task = _Task(store, plan, plan_id, verify=verify, log=log)
-    done = list[Shard]()
-    for shard_index, entry in read_entries(store, plan, plan_id, start=index, step=num_tasks) if own else ():
-        record = task.finished(entry.id)
-        was_there = record is not None
-        if record is None:
-            record = task.make(entry)
-            log.info(_shard_line(shard_index, record), shard=shard_index, entry=entry.id)
-        else:
-            log.info(f"shard {shard_index} is there already, proven by its {verify}", shard=shard_index, entry=entry.id)
-        task.take(record)
-        done.append(shard_of(record, index=shard_index))
-        progress.add(num_bytes=record.counts.input_bytes, was_there=was_there)
-    receipt = task.leave_receipt(index, num_tasks, done)
+    with contextlib.closing(task):
+        for shard_index, entry in read_entries(store, plan, plan_id, start=index, step=num_tasks) if own else ():
+            record = task.finished(entry.id)
+            was_there = record is not None
+            if record is None:
+                record = task.make(entry)
+                log.info(_shard_line(shard_index, record), shard=shard_index, entry=entry.id)
+            else:
+                seen = f"shard {shard_index} is there already, proven by its {verify}"
+                log.info(seen, shard=shard_index, entry=entry.id)
+            task.take(record, shard_index)
+            progress.add(num_bytes=record.counts.input_bytes, was_there=was_there)
+    receipt = task.leave_receipt(index, num_tasks)
     rate = progress.rate()
     log.info(
-        f"task {index} of {num_tasks}: {len(done)} shards, {receipt.counts.input_bytes / 1e6:.1f} MB"
+        f"task {index} of {num_tasks}: {len(own)} shards, {receipt.counts.input_bytes / 1e6:.1f} MB"
         + (f" at {rate}" if rate else ""),
         num_bad_records=receipt.quarantine.num_records,
     )  # fmt: skip
@@ -77,7 +78,7 @@ class _Task:
     def __init__(self, store: ObjectStore, plan: ShardPlan, plan_id: str, *, verify: ProofLevel, log: Log) -> None:
         self._store, self._plan, self._plan_id, self._verify, self._log = store, plan, plan_id, verify, log
         self._packer: Packer | None = None
-        self._records = list[PackedShard]()
+        self._records, self._shards = list[PackedShard](), list[Shard]()
         self._budget = plan.max_bad_records - len(plan.bad_records)
 
     def finished(self, entry_id: str) -> PackedShard | None:
@@ -104,15 +105,21 @@ class _Task:
             self._prove(record, "records")
         return record
 
-    def take(self, record: PackedShard) -> None:
+    def take(self, record: PackedShard, shard_index: int) -> None:
         """Count the shard."""
         self._budget -= record.quarantine.num_records
         self._records.append(record)
+        self._shards.append(shard_of(record, index=shard_index))
 
-    def leave_receipt(self, index: int, num_tasks: int, shards: Sequence[Shard]) -> ShardReceipt:
+    def close(self) -> None:
+        """Let go of what packing took."""
+        if self._packer is not None:
+            self._packer.close()
+
+    def leave_receipt(self, index: int, num_tasks: int) -> ShardReceipt:
         """Publish what this task did."""
         receipt = ShardReceipt(
-            plan_id=self._plan_id, task_index=index, num_tasks=num_tasks, shards=tuple(shards),
+            plan_id=self._plan_id, task_index=index, num_tasks=num_tasks, shards=tuple(self._shards),
             keys=tuple(record.keys for record in self._records if record.keys is not None),
             quarantine=joined(record.quarantine for record in self._records),
             counts=reduce(add, (record.counts for record in self._records), PackingCounts()),

@@ -1,4 +1,4 @@
-"""Sharding beside webdataset, mosaicml-streaming and raw concatenation, in one run; planning; packing; sources far away.
+"""Sharding beside webdataset, mosaicml-streaming and raw concatenation, in one run; planning; packing; far sources.
 
 Rates are a CPU second of one core, what making the samples takes subtracted: other load on the machine moves them less.
 Ours include the digests of blocks, SHA-256 and the atomic, synced publish; the others none of it but MDS's SHA-256.
@@ -24,6 +24,7 @@ from tests.benchmarks.measure import ROOT, Figure, cpu_seconds_of_children, pyth
 READERS = ROOT / ".venv-readers" / "bin" / "python"
 ROUNDS = 3
 NUM_FILES = 1_000_000
+TOKENS = ("--sequence-length", "1024", "--over-long", "split")
 ANSWER_SECONDS, NUM_FAR = 0.05, 160
 
 
@@ -50,7 +51,10 @@ def _packers(folder: Path) -> Iterator[Figure]:
     for profile, runs in (("1-4 KiB", small), ("100 KiB", large)):
         for case in ("raw", "webdataset", "streaming", "stage-parquet", "stage-webdataset"):
             yield Figure(f"{case}, {profile}", runs[case]["mb"], "MB/s")
-    ours, mds = small["ours-webdataset"], small["ours-mds"]
+    whole, ours, mds = small["stage-webdataset"], small["ours-webdataset"], small["ours-mds"]
+    yield Figure("whole task, tar to tar, 1-4 KiB", whole["mb"], "MB/s", 240, at_least=True)
+    yield Figure("whole task, tar to tar, 1-4 KiB", whole["samples"] / 1000, "k/s", 90, at_least=True)
+    yield Figure("whole task, tar to tar, 100 KiB", large["stage-webdataset"]["mb"], "MB/s", 360, at_least=True)
     yield Figure("ours to tar, 1-4 KiB", ours["mb"], "MB/s", 240, at_least=True)
     yield Figure("ours to tar, 1-4 KiB", ours["samples"] / 1000, "k/s", 90, at_least=True)
     yield Figure("ours to tar, 100 KiB", large["ours-webdataset"]["mb"], "MB/s", 360, at_least=True)
@@ -101,7 +105,7 @@ def _two_tasks(folder: Path) -> Iterator[Figure]:
         for tasks in (1, 2):
             storage = folder / f"tasks-{number}-{tasks}"
             flags = ["--storage", str(storage)]
-            corpus = ["--corpus", str(folder / "tars-small"), "--format", "webdataset", "--target-shard-size", "64MiB"]
+            corpus = ["--corpus", str(folder / "tars-small"), "--format", "webdataset", "--target-shard-size", "8MiB"]
             plan = _shard("plan", *flags, *corpus)["plan_id"]
             began = time.perf_counter()
             running = [
@@ -124,17 +128,7 @@ def _tokens(folder: Path) -> Iterator[Figure]:
     for number in range(4_000):
         (corpus / f"{number:05}").write_bytes(block[number : number + 25_000])
     before = cpu_seconds_of_children()
-    _shard(
-        "all",
-        "--storage",
-        str(folder / "tokens"),
-        "--corpus",
-        str(corpus),
-        "--sequence-length",
-        "1024",
-        "--over-long",
-        "split",
-    )
+    _shard("all", "--storage", str(folder / "tokens"), "--corpus", str(corpus), *TOKENS)
     yield Figure("100 MB of text in 4000 files: plan, task, merge", 100 / (cpu_seconds_of_children() - before), "MB/s")
 
 
@@ -184,16 +178,7 @@ def _million(folder: Path) -> Iterator[Figure]:
         "import resource, sys, time; from components.shard.command import main; began = time.perf_counter()\n"
         "code = main(sys.argv[1:]); print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
-    flags = [
-        "--storage",
-        str(folder / "planned"),
-        "--corpus",
-        str(corpus),
-        "--sequence-length",
-        "1024",
-        "--over-long",
-        "split",
-    ]
+    flags = ["--storage", str(folder / "planned"), "--corpus", str(corpus), *TOKENS]
     said = subprocess.check_output(
         python("-c", program, "plan", *flags), env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True,
         stderr=subprocess.DEVNULL,

@@ -70,31 +70,32 @@ def streaming(profile: str, folder: Path) -> None:
 
 def ours(profile: str, folder: Path, format: str) -> None:
     """What a task does with each shard once it has the samples: format, digests of blocks, SHA-256, atomic publish."""
+    from itertools import islice
+
     from components.contracts.dataset import SampleField
-    from components.dataset.batches import Column, Sample, batched
+    from components.dataset.batches import Batch, Column
     from components.dataset.formats import mds, webdataset
-    from components.dataset.output import Outputs
+    from components.dataset.output import Outputs, Spares
     from components.shard.pack import without_collector
     from components.shard.publish import publish_from
     from components.storage.local import LocalStore
 
-    columns, store, source = (Column("bin", "bytes"),), LocalStore(folder / "storage"), enumerate(samples(profile))
+    columns, store, source = (Column("bin", "bytes"),), LocalStore(folder / "storage"), samples(profile)
 
-    def some() -> Iterator[Sample]:
-        size = 0
-        for number, sample in source:
-            yield Sample(f"{number:09d}", columns, (sample,))
-            size += len(sample)
-            if size > SHARD_BYTES:
-                return
+    def some() -> Iterator[Batch]:
+        size, number = 0, 0
+        while size < SHARD_BYTES and (batch := list(islice(source, 400 if profile == "small" else 10))):
+            yield Batch([f"{at:09d}" for at in range(number, number + len(batch))], columns, [batch])  # type: ignore[list-item]
+            size, number = size + sum(map(len, batch)), number + len(batch)
 
+    spares = Spares()
     for shard in range(1 << 30):
-        with Outputs() as outputs, without_collector():
+        with Outputs(spares) as outputs, without_collector():
             is_mds = format == "mds"
             writer: Any = webdataset.WebdatasetWriter(outputs)
             if is_mds:
                 writer = mds.MdsWriter((SampleField(name="bin", type="bytes"),), outputs)
-            for batch in batched(some()):
+            for batch in some():
                 writer.add(batch)
             if not writer.num_samples:
                 return
