@@ -176,7 +176,7 @@ def _million(folder: Path) -> Iterator[Figure]:
             os.link(first, first.with_name(f"{other:03d}.txt"))
     program = (
         "import resource, sys, time; from components.shard.command import main; began = time.perf_counter()\n"
-        "code = main(sys.argv[1:]); print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "main(sys.argv[1:]); print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     flags = ["--storage", str(folder / "planned"), "--corpus", str(corpus), *TOKENS]
     said = subprocess.check_output(

@@ -112,7 +112,7 @@ def tars(profile: str, folder: Path) -> None:
 
     tar: tarfile.TarFile | None = None
     for number, sample in enumerate(samples(profile)):
-        if tar is None or tar.offset + len(sample) + 4096 > SHARD_BYTES:
+        if tar is None or tar.offset + len(sample) + 32768 > SHARD_BYTES:
             if tar is not None:
                 tar.close()
             tar = tarfile.open(folder / f"{number:09d}.tar", "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
