@@ -61,7 +61,9 @@ def webdataset(profile: str, folder: Path) -> None:
 def streaming(profile: str, folder: Path) -> None:
     from streaming import MDSWriter
 
-    with MDSWriter(out=str(folder / "mds"), columns={"bin": "bytes"}, size_limit=SHARD_BYTES, hashes=["sha256"]) as writer:
+    with MDSWriter(
+        out=str(folder / "mds"), columns={"bin": "bytes"}, size_limit=SHARD_BYTES, hashes=["sha256"]
+    ) as writer:
         for sample in samples(profile):
             writer.write({"bin": sample})
 
@@ -89,7 +91,11 @@ def ours(profile: str, folder: Path, format: str) -> None:
     for shard in range(1 << 30):
         with Outputs() as outputs, without_collector():
             is_mds = format == "mds"
-            writer = mds.MdsWriter((SampleField(name="bin", type="bytes"),), outputs) if is_mds else webdataset.WebdatasetWriter(outputs)
+            writer = (
+                mds.MdsWriter((SampleField(name="bin", type="bytes"),), outputs)
+                if is_mds
+                else webdataset.WebdatasetWriter(outputs)
+            )
             for batch in batched(some()):
                 writer.add(batch)
             if not writer.num_samples:
@@ -127,7 +133,8 @@ CASES: dict[str, Callable[[str, Path], None]] = {
     "stage-parquet": lambda profile, folder: stage(profile, folder, "parquet"),
 }  # fmt: skip
 _IMPORTS = {
-    "webdataset": ["webdataset"], "streaming": ["streaming"], "ours": ["components.shard.pack", "components.storage.local"],
+    "webdataset": ["webdataset"], "streaming": ["streaming"],
+    "ours": ["components.shard.pack", "components.storage.local"],
     "stage": ["components.shard.pack", "components.shard.plan"],
 }  # fmt: skip
 
