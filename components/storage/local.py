@@ -183,13 +183,29 @@ class LocalStore:
 
 
 def _make_folders(folder: Path) -> None:
-    """Mkdir -p that makes each new folder's name durable in its parent."""
+    """Mkdir -p that makes each new folder's name durable in its parent, beside others that remove empty folders."""
+    for tries_left in reversed(range(_FOLDER_TRIES)):
+        try:
+            _make_missing(folder)
+            break
+        except FileNotFoundError:
+            if not tries_left:  # a concurrent delete took a folder as empty, again and again
+                raise
+
+
+def _make_missing(folder: Path) -> None:
     missing = []
     while not folder.is_dir():
         missing.append(folder)
         folder = folder.parent
     for path in reversed(missing):
-        path.mkdir(exist_ok=True)
+        # Not mkdir(exist_ok=True): when another made the folder and a third removed it, that raises FileExistsError,
+        # which to our callers means that the object is there.
+        try:
+            path.mkdir()
+        except FileExistsError:
+            if not path.is_dir() and path.exists():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
         _sync_folder(path.parent)
 
 

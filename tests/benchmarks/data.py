@@ -72,7 +72,7 @@ def _runs(profile: str, folder: Path) -> dict[str, dict[str, float]]:
     cases = ("nothing", "raw", "webdataset", "streaming", "ours-webdataset", "ours-mds", "stage-webdataset", "stage-mds",
              "stage-parquet")  # fmt: skip
     rounds = [
-        {case: _run(case, profile, folder / f"{profile}-{case}-{number}") for case in cases} for number in range(ROUNDS)
+        {case: _run(case, profile, folder / f"{profile}-{case}-{turn}") for case in cases} for turn in range(ROUNDS)
     ]
     best = {case: min((found[case] for found in rounds), key=lambda run: float(run["cpu"])) for case in cases}
     figures = {}

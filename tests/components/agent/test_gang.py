@@ -136,14 +136,14 @@ def test_a_command_that_exits_at_once_is_told_with_its_last_words(new_gang: NewG
     assert failure.last_lines == ("no GPU here",)
 
 
-def test_a_command_that_vanished_after_the_checks_is_not_tried_again(new_gang: NewGang, tmp_path: Path) -> None:
+def test_a_command_the_kernel_refuses_after_the_checks_is_not_tried_again(new_gang: NewGang, tmp_path: Path) -> None:
     program = tmp_path / "program"
-    program.write_text("#!/no/such/interpreter\n")
+    program.write_bytes(b"\x7fELF and nothing behind it")
     program.chmod(0o755)
     gang = new_gang([str(program)]).start()
     assert gang.wait() == [90, 90]
     assert gang.final.reason == "StartFailed"
-    assert "No such file or directory" in gang.final.message
+    assert "Exec format error" in gang.final.message
 
 
 def test_a_hanging_gang_is_restarted_and_then_finishes(new_gang: NewGang) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -103,3 +104,24 @@ def _has_nameless_files(folder: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def test_creating_beside_others_that_empty_the_folder_never_claims_that_the_object_exists(tmp_path: Path) -> None:
+    store, refusals = LocalStore(tmp_path), list[str]()
+
+    def come_and_go(worker: int) -> None:
+        for number in range(300):
+            key = f"probes/deep/{worker}-{number}"
+            try:
+                store.create(key, b"x")
+            except AlreadyExists as error:
+                refusals.append(str(error))
+            store.delete(key)
+
+    workers = [threading.Thread(target=come_and_go, args=(worker,)) for worker in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+    assert refusals == []

@@ -85,7 +85,7 @@ def test_a_damaged_stop_file_still_stops(engine):
     run.run_dir.stop_path.write_text("{")
 
     assert run.wait() == 83
-    assert run.state.stopped_by == "unknown"
+    assert run.state.stopped_by == "somebody"
 
 
 def test_a_stop_does_not_touch_the_exit_handler_of_a_run_that_succeeded(engine):
