@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 from components.dataset.inputs import Input
-from components.errors import BadInput, Problem
+from components.errors import BadInput, Problem, Transient
 from components.storage.base import ObjectNotFound, ObjectStore, open_store
 
 STDLIB = "python:stdlib"
@@ -108,7 +108,7 @@ class LocalFiles:
 class RangedStore(Protocol):
     """A store that can give a part of an object by itself."""
 
-    def read_range(self, key: str, start: int, end: int) -> bytes: ...
+    def read_range(self, key: str, start: int, end: int, *, version: str = "") -> bytes: ...
 
 
 class StoredObjects:
@@ -122,8 +122,11 @@ class StoredObjects:
     def read(self, item: Input, start: int, end: int) -> bytes:
         store, key = self.place(item.path)
         try:
-            is_whole = start == 0 and end >= item.size
-            data = store.read(key) if is_whole else read_range(store, key, start, end)
+            data = read_range(store, key, start, end, version=str(item.tag))
+        except Transient as error:
+            if error.reason != "ObjectChanged":
+                raise
+            raise Changed(Problem(store.uri_of(key), "was written again since the plan was made")) from error
         except ObjectNotFound as error:
             raise Changed(Problem(store.uri_of(key), "is gone since the plan was made")) from error
         if len(data) != end - start:
@@ -170,7 +173,7 @@ class ManifestBlobs:
             raise Unreadable(path, error.strerror or str(error)) from error
         if found is None:
             raise Unreadable(path, "No such object")
-        return found.size_bytes, ""
+        return found.size_bytes, found.version
 
     def _is_stored(self, path: str) -> bool:
         return is_uri(path) or (self._is_remote and not path.startswith("/"))
@@ -192,13 +195,15 @@ def split_uri(uri: str) -> tuple[str, str]:
     return f"{scheme}://{bucket or '/'}", posixpath.normpath(key.strip("/"))
 
 
-def read_range(store: ObjectStore, key: str, start: int, end: int) -> bytes:
+def read_range(store: ObjectStore, key: str, start: int, end: int, *, version: str = "") -> bytes:
     """The bytes [start, end) of an object, fewer where it ends before. Raises ObjectNotFound."""
+    if end <= start:
+        return b""
     local = store.local_path(key)
     if local is not None:
         return _range_of(local, start, end)
     if isinstance(store, RangedStore):
-        return store.read_range(key, start, end)
+        return store.read_range(key, start, end, version=version)
     with store.open(key) as stream:
         while start and (skipped := len(stream.read(min(start, READ_BYTES)))):
             start, end = start - skipped, end - skipped

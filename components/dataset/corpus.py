@@ -160,4 +160,4 @@ def _objects(corpus: str, base: str, prefix: str, pattern: Sequence[str]) -> Ite
 
 
 def _object(name: str, info: ObjectInfo) -> Found:
-    return Found(name, info.size_bytes, "")
+    return Found(name, info.size_bytes, info.version)

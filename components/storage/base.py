@@ -47,6 +47,8 @@ class ObjectInfo:
 
     key: str
     size_bytes: int
+    version: str = ""
+    """What the store calls this state of the object, such as an ETag; empty where it has no such thing."""
 
 
 class ObjectStore(Protocol):

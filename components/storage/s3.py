@@ -84,6 +84,20 @@ class S3Store:
 
         return self._ask("read", key, whole)
 
+    def read_range(self, key: str, start: int, end: int, *, version: str = "") -> bytes:
+        """The bytes [start, end) of an object that has some there.
+
+        Raises ObjectNotFound, and Transient `ObjectChanged` when `ObjectInfo.version` was another.
+        """
+        asked = self._named(key) | ({"IfMatch": version} if version else {})
+
+        def part() -> bytes:
+            with contextlib.closing(self._client.get_object(**asked, Range=f"bytes={start}-{end - 1}")["Body"]) as body:
+                data: bytes = body.read()
+                return data
+
+        return self._ask("read", key, part)
+
     def open(self, key: str) -> BinaryIO:
         named = self._named(key)
         first = self._ask("read", key, lambda: self._client.get_object(**named))
@@ -109,7 +123,7 @@ class S3Store:
 
     def find(self, key: str) -> ObjectInfo | None:
         head = self._head(key)
-        return None if head is None else ObjectInfo(key, int(head["ContentLength"]))
+        return None if head is None else ObjectInfo(key, int(head["ContentLength"]), head.get("ETag", ""))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         folder = f"{self._root}{'/'.join(key_parts(prefix))}/"
@@ -125,7 +139,7 @@ class S3Store:
                     raise StorageError("UnorderedListing", seen, "use a general purpose bucket")
                 before = key
                 if not key.endswith("/") and f"/{UNFINISHED}" not in key:  # consoles make objects for folders
-                    yield ObjectInfo(key, int(item["Size"]))
+                    yield ObjectInfo(key, int(item["Size"]), item.get("ETag", ""))
             if not page.get("IsTruncated"):
                 return
             token = {"ContinuationToken": page["NextContinuationToken"]}
