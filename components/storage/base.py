@@ -6,7 +6,7 @@ and of several writers that `create` the same key exactly one succeeds.
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -47,7 +47,7 @@ class ObjectInfo:
 
     key: str
     size_bytes: int
-    version: str = ""
+    version: str = field(default="", compare=False)
     """What the store calls this state of the object, such as an ETag; empty where it has no such thing."""
 
 
