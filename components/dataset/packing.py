@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 WINDOW = 10_000
 """Rests that are packed together, and"""
-WINDOW_TOKENS = 4 << 20
+WINDOW_TOKENS = 2 << 20
 """their tokens. Both part of the packing rules: see `ShardPlan.packing`."""
 CARRIED = 4
 """At most 1/4 of a window waits for the next one."""

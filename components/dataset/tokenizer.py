@@ -9,7 +9,7 @@ from components.contracts.dataset import PackingOptions
 from components.errors import BadInput
 
 BYTES = "bytes"
-PIECE_BYTES = 1 << 18
+PIECE_BYTES = 1 << 17
 """Longer texts are encoded piece by piece, cut after a line where there is one: ids take many times their text."""
 
 _DIGEST = "sha256:"
@@ -73,7 +73,7 @@ def byte_encoder() -> Encode:
     return lambda texts: (np.frombuffer(text, dtype=np.uint8) for text in texts)
 
 
-def json_encoder(data: bytes, *, where: str) -> Encode:
+def json_encoder(data: bytes, *, where: str, dtype: str) -> Encode:
     """Ids of a tokenizer.json, without the special tokens it would add."""
     import numpy as np
 
@@ -84,7 +84,7 @@ def json_encoder(data: bytes, *, where: str) -> Encode:
     def encode(texts: Sequence[bytes | memoryview]) -> Iterator[Any]:
         decoded = [str(text, "utf-8") for text in texts]
         for encoding in tokenizer.encode_batch_fast(decoded, add_special_tokens=False):
-            yield np.array(encoding.ids, dtype=np.int32)
+            yield np.array(encoding.ids, dtype=dtype)
 
     return encode
 

@@ -167,7 +167,7 @@ class _Task:
             raise BadInput(
                 "TokenizerDamaged", f"{self._store.uri_of(key)} is not what it was", "delete it and plan again"
             )
-        return json_encoder(data, where=self._store.uri_of(key))
+        return json_encoder(data, where=self._store.uri_of(key), dtype=options.dtype)
 
 
 def shard_of(record: PackedShard, *, index: int) -> Shard:

@@ -128,8 +128,9 @@ def _tokens(folder: Path) -> Iterator[Figure]:
     for number in range(4_000):
         (corpus / f"{number:05}").write_bytes(block[number : number + 25_000])
     before = cpu_seconds_of_children()
-    _shard("all", "--storage", str(folder / "tokens"), "--corpus", str(corpus), *TOKENS)
+    _, peak = _measured("all", "--storage", str(folder / "tokens"), "--corpus", str(corpus), *TOKENS)
     yield Figure("100 MB of text in 4000 files: plan, task, merge", 100 / (cpu_seconds_of_children() - before), "MB/s")
+    yield Figure("peak memory, text to tokens", peak, "MB", 100)
 
 
 class FarStore(LocalStore):
@@ -174,18 +175,23 @@ def _million(folder: Path) -> Iterator[Figure]:
         first.write_bytes(b"a little text\n")
         for other in range(1, NUM_FILES // 1000):
             os.link(first, first.with_name(f"{other:03d}.txt"))
+    seconds, peak = _measured("plan", "--storage", str(folder / "planned"), "--corpus", str(corpus), *TOKENS)
+    yield Figure("planning 1 M files", seconds, "s", 20)
+    yield Figure("planning 1 M files, peak memory", peak, "MB", 400)
+
+
+def _measured(*arguments: str) -> tuple[float, float]:
+    """Seconds and peak MB of a command, the start of the interpreter left out."""
     program = (
         "import resource, sys, time; from components.shard.command import main; began = time.perf_counter()\n"
         "main(sys.argv[1:]); print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
-    flags = ["--storage", str(folder / "planned"), "--corpus", str(corpus), *TOKENS]
     said = subprocess.check_output(
-        python("-c", program, "plan", *flags), env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True,
+        python("-c", program, *arguments), env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True,
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
     seconds, peak = said.splitlines()[-1].split()
-    yield Figure("planning 1 M files", float(seconds), "s", 20)
-    yield Figure("planning 1 M files, peak memory", int(peak) * 1024 / 1e6, "MB", 400)
+    return float(seconds), int(peak) * 1024 / 1e6
 
 
 def _start(*arguments: str) -> "subprocess.Popen[str]":
