@@ -199,10 +199,10 @@ def test_a_hanging_rank_is_taken_down_and_named_when_no_restart_is_left(place: R
 
 
 def test_a_gang_that_is_not_up_within_limits_start_says_what_was_late(place: RealPlace) -> None:
-    stage = place.run_real(a_run(limits=LIMITS.model_copy(update={"start_seconds": 0.05})))
+    stage = place.run_real(a_run(limits=LIMITS.model_copy(update={"start_seconds": 0.001})))
     assert stage.wait(60) == 83
     assert re.fullmatch(
-        r"StartDeadline: nodes? .* did not .* within 50ms; mend what is missing, or raise launch.limits.start",
+        r"StartDeadline: nodes? .* did not .* within 1ms; mend what is missing, or raise launch.limits.start",
         stage.last_words,
     )
     assert place.processes() == []
