@@ -69,8 +69,10 @@ def _packers(folder: Path) -> Iterator[Figure]:
 def _runs(profile: str, folder: Path) -> dict[str, dict[str, float]]:
     """MB and samples a CPU second, and the peak in MB, of every packer: the best of all rounds."""
     _run("tars", profile, folder / f"tars-{profile}")
-    cases = ("nothing", "raw", "webdataset", "streaming", "ours-webdataset", "ours-mds", "stage-webdataset", "stage-mds",
-             "stage-parquet")  # fmt: skip
+    cases = (
+        "nothing", "raw", "webdataset", "streaming",
+        "ours-webdataset", "ours-mds", "stage-webdataset", "stage-mds", "stage-parquet",
+    )  # fmt: skip
     rounds = [
         {case: _run(case, profile, folder / f"{profile}-{case}-{turn}") for case in cases} for turn in range(ROUNDS)
     ]
