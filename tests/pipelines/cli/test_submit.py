@@ -108,6 +108,8 @@ def test_an_experiment_that_holds_the_ledger_is_reported_early(run_yaml: Path, h
 
 
 def test_ctrl_c_before_the_run_could_start_leaves_no_run_that_never_ran(run_yaml: Path, home: Path):
+    (run_yaml.parent / "corpus").mkdir()
+    (run_yaml.parent / "corpus" / "a.txt").write_text("a run that fails by itself would end with its own code\n" * 9)
     submitting = start_argosy("submit", "-c", str(run_yaml), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert submitting.stdout is not None
     assert submitting.stdout.readline().startswith("target local")
