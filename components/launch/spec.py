@@ -6,6 +6,7 @@ from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from components.contracts.document import Document
 from components.contracts.gang import AcceleratorRule, CheckpointRule, GangLimits, ResumeRule
+from components.contracts.pods import PodOptions
 
 
 class LaunchSpec(Document):
@@ -17,7 +18,7 @@ class LaunchSpec(Document):
     nproc_per_node: PositiveInt
     command: tuple[str, ...]
     start: Literal["rank", "node"]
-    backend: Literal["auto", "process"]
+    backend: Literal["auto", "process", "jobset", "job"]
     env: dict[str, str]
     workdir: str = ""
     """Folder the program starts in; relative to --workdir, which is also what empty means."""
@@ -30,3 +31,5 @@ class LaunchSpec(Document):
     accelerator: AcceleratorRule | None = None
     timeout_seconds: PositiveFloat
     """The stage's own deadline, so that a SIGTERM at that time is known for what it is."""
+    pods: PodOptions | None = None
+    """Worker pods of the backends jobset and job; None: as small as they can be."""

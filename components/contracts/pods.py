@@ -1,0 +1,71 @@
+"""How a gang's pods are made: what a run description says about them, as the launch stage reads it."""
+
+from typing import Any, Literal
+
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from components.contracts.document import Document
+
+
+class LostNodeRule(Document):
+    """What becomes of a gang whose node no longer answers: only the node itself could say that its pods are gone."""
+
+    policy: Literal["wait", "force_after", "fail"] = "force_after"
+    """wait: for the node, or for somebody to delete it. force_after: the janitor deletes its pods, and a new generation
+    begins elsewhere; a node that comes back is fenced by its term. fail: the run ends."""
+    after_seconds: NonNegativeFloat = 120.0
+    """From the node's last sign of life, with force_after and fail."""
+
+
+class Mount(Document):
+    """A volume and where the program finds it."""
+
+    name: str
+    path: str
+    source: dict[str, Any]
+    """A Kubernetes volume source, for example {"persistentVolumeClaim": {"claimName": "corpus"}}; never hostPath."""
+    read_only: bool = False
+
+
+class PodOptions(Document):
+    """Everything about worker pods that is not the gang's own. Kubernetes objects are spelled as in a manifest."""
+
+    image: str = ""
+    """Of the ranks; python3 >= 3.8 is all it must hold. The launch stage's `--input image=` comes first."""
+    platform_image: str = ""
+    """Of the agent. The launch stage's `--input platform_image=` comes first."""
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    image_pull_secrets: tuple[str, ...] = ()
+    service_account: str = ""
+    """Of the worker pods, whose token no container gets. Empty: the namespace's default."""
+    resources: dict[str, dict[str, str]] = {}
+    """Of the program's container: {"requests": {...}, "limits": {...}}."""
+    agent_resources: dict[str, dict[str, str]] = {"requests": {"cpu": "100m", "memory": "256Mi"}}
+    shm_bytes: NonNegativeInt | None = None
+    """Size of /dev/shm; counts as the program's memory. None: half of the container's memory limit, if it has one."""
+    env_from: tuple[dict[str, Any], ...] = ()
+    """`envFrom` of the program's container."""
+    env: tuple[dict[str, Any], ...] = ()
+    """`env` of the program's container: variables from secrets and fields."""
+    storage_env_from: tuple[dict[str, Any], ...] = ()
+    """`envFrom` of the agent: the storage's credentials. What the launcher itself was given is handed on anyway."""
+    ca_secret: str = ""
+    """Secret whose `ca.crt` the agent trusts when it speaks with the storage."""
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[dict[str, Any], ...] = ()
+    annotations: dict[str, str] = {}
+    """Of the worker pods."""
+    labels: dict[str, str] = {}
+    """Of the worker pods."""
+    priority_class: str = ""
+    scheduler_name: str = ""
+    runtime_class: str = ""
+    host_network: bool = False
+    mounts: tuple[Mount, ...] = ()
+    run_as_user: PositiveInt = 65532
+    """Of every container: agent and program share files. Pod Security `restricted` asks for one that is not root."""
+    lost_node: LostNodeRule = LostNodeRule()
+    not_ready_toleration_seconds: NonNegativeInt = 30
+    """How long pods stay bound to a node that does not answer before Kubernetes asks for their end."""
+    ttl_seconds: NonNegativeInt = 86400
+    """How long a gang that has ended stays visible when nobody removes it."""
