@@ -85,8 +85,11 @@ class ObjectStore(Protocol):
     def find(self, key: str) -> ObjectInfo | None:
         """The object's size, or None when there is none."""
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Objects whose key starts with `prefix` + `/`, in the order of their keys. Unfinished writes never appear."""
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        """Objects whose key starts with `prefix` + `/`, in the order of their keys. Unfinished writes never appear.
+
+        With `after` only keys that follow this one, whether or not there is such an object: a page of a long listing.
+        """
 
     def delete(self, key: str) -> None:
         """Remove the object; no error when it is already gone."""

@@ -69,8 +69,8 @@ class LocalStore:
         except OSError as error:
             raise self._refused("read", path, error) from error
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        yield from self._walk(self._path(prefix), prefix.rstrip("/"))
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        yield from self._walk(self._path(prefix), prefix.rstrip("/"), after)
 
     def delete(self, key: str) -> None:
         path = self._path(key)
@@ -141,7 +141,7 @@ class LocalStore:
                     raise
                 _make_folders(path.parent)  # nothing in it had a name yet, so a concurrent delete took it as empty
 
-    def _walk(self, folder: Path, prefix: str) -> Iterator[ObjectInfo]:
+    def _walk(self, folder: Path, prefix: str, after: str) -> Iterator[ObjectInfo]:
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name + ("/" if entry.is_dir() else ""))
         except (FileNotFoundError, NotADirectoryError):
@@ -151,11 +151,13 @@ class LocalStore:
         for entry in entries:
             if entry.name.startswith(UNFINISHED):
                 continue
+            key = f"{prefix}/{entry.name}"
             if entry.is_dir(follow_symlinks=False):
-                yield from self._walk(Path(entry.path), f"{prefix}/{entry.name}")
-            elif entry.is_file():
+                if f"{key}/" > after or after.startswith(f"{key}/"):
+                    yield from self._walk(Path(entry.path), key, after)
+            elif key > after and entry.is_file():
                 try:
-                    yield ObjectInfo(f"{prefix}/{entry.name}", entry.stat().st_size)
+                    yield ObjectInfo(key, entry.stat().st_size)
                 except FileNotFoundError:
                     continue  # deleted between the listing and the look
 

@@ -125,9 +125,9 @@ class S3Store:
         head = self._head(key)
         return None if head is None else ObjectInfo(key, int(head["ContentLength"]), head.get("ETag", ""))
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
         folder = f"{self._root}{'/'.join(key_parts(prefix))}/"
-        token: dict[str, str] = {}
+        token = {"StartAfter": f"{self._root}{after}"} if after else {}
         before = ""
         while True:
             asked = {"Bucket": self._place.bucket, "Prefix": folder, **token}
@@ -138,6 +138,8 @@ class S3Store:
                     seen = f"{self.uri_of(prefix)} is listed out of order: {key} after {before}"
                     raise StorageError("UnorderedListing", seen, "use a general purpose bucket")
                 before = key
+                if key.encode() <= after.encode():
+                    continue  # a store that does not know StartAfter
                 if not key.endswith("/") and f"/{UNFINISHED}" not in key:  # consoles make objects for folders
                     yield ObjectInfo(key, int(item["Size"]), item.get("ETag", ""))
             if not page.get("IsTruncated"):

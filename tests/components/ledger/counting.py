@@ -42,9 +42,9 @@ class CountingStore:
         self.requests.append(("HEAD", key))
         return self._store.find(key)
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
         self.requests.append(("LIST", prefix))
-        return self._store.list(prefix)
+        return self._store.list(prefix, after=after)
 
     def delete(self, key: str) -> None:
         self.requests.append(("DELETE", key))

@@ -63,8 +63,8 @@ class CheckedStore(MemoryStore):
     def local_path(self, key: str) -> Path | None:
         return Path("/nowhere")  # read one by one, in this thread
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        found = list(super().list(prefix))
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        found = list(super().list(prefix, after=after))
         if self.shuffles:
             self._rng.shuffle(found)
         return iter(found)

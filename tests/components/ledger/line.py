@@ -45,8 +45,8 @@ class Line:
     def delete(self, key: str) -> None:
         self._do(lambda: self._store.delete(key))
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return self._do(lambda: self._store.list(prefix))
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        return self._do(lambda: self._store.list(prefix, after=after))
 
     def open(self, key: str) -> BinaryIO:
         if key.startswith(LOG) and key not in self._store.objects:

@@ -41,9 +41,9 @@ class MemoryStore:
     def find(self, key: str) -> ObjectInfo | None:
         return ObjectInfo(key, len(self.objects[key])) if key in self.objects else None
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
         start = f"{prefix}/"
-        found = sorted([key for key in self.objects if key.startswith(start)])
+        found = sorted([key for key in self.objects if key.startswith(start) and key > after])
         return iter([ObjectInfo(key, len(self.objects[key])) for key in found])
 
     def delete(self, key: str) -> None:

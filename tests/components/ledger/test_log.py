@@ -94,8 +94,8 @@ class FlakyStore:
     def find(self, key: str) -> ObjectInfo | None:
         return self._store.find(key)
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return self._store.list(prefix)
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        return self._store.list(prefix, after=after)
 
     def delete(self, key: str) -> None:
         self._store.delete(key)

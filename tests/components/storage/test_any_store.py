@@ -121,6 +121,20 @@ def test_listing_follows_the_order_of_keys(any_store: ObjectStore) -> None:
     assert list(any_store.list("nothing/here")) == []
 
 
+@pytest.mark.parametrize(
+    ("after", "left"),
+    [("", ["x/Z", "x/a-b", "x/a/y", "x/a/z", "x/b"]), ("x/Z", ["x/a-b", "x/a/y", "x/a/z", "x/b"]),
+     ("x/a", ["x/a-b", "x/a/y", "x/a/z", "x/b"]), ("x/a-c", ["x/a/y", "x/a/z", "x/b"]),
+     ("x/a/y", ["x/a/z", "x/b"]), ("x/a/y/deeper", ["x/a/z", "x/b"]), ("x/a/z", ["x/b"]), ("x/a0", ["x/b"]),
+     ("x/b", []), ("y", [])],
+)  # fmt: skip
+def test_a_listing_may_begin_after_any_key(any_store: ObjectStore, after: str, left: list[str]) -> None:
+    for key in ("x/Z", "x/a-b", "x/a/y", "x/a/z", "x/b"):
+        any_store.create(key, b"")
+
+    assert [item.key for item in any_store.list("x", after=after)] == left
+
+
 def test_a_missing_object_is_named(any_store: ObjectStore) -> None:
     assert any_store.find("gone") is None
     for look in (any_store.read, any_store.open):

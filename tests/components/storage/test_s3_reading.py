@@ -139,6 +139,17 @@ def test_listings_of_several_pages_are_whole_and_survive_failures(
     assert [item.key for item in proxied_store.list("many")] == keys
 
 
+def test_a_listing_begins_after_a_key_even_where_the_store_does_not_know_how(
+    s3_store: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("x/a", "x/b", "x/c"):
+        s3_store.create(key, b"")
+    whole = s3_store._client.list_objects_v2
+    monkeypatch.setattr(s3_store._client, "list_objects_v2", lambda StartAfter, **asked: whole(**asked))  # noqa: N803
+
+    assert [item.key for item in s3_store.list("x", after="x/a")] == ["x/b", "x/c"]
+
+
 def test_marks_that_consoles_make_for_folders_are_no_objects(s3_store: S3Store) -> None:
     s3_store._client.put_object(Bucket=s3_store._place.bucket, Key="team/argosy/x/sub/", Body=b"")
     s3_store.create("x/a", b"")
