@@ -1,0 +1,301 @@
+"""The only door to the `kubernetes` package: it finds the cluster and signs in; requests and answers are plain JSON."""
+
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from components.cluster.answers import NotDone, ObjectMissing, Request, Unsettled
+from components.cluster.base import (
+    REQUEST_ANNOTATION,
+    WRITER,
+    AlreadyThere,
+    Conflict,
+    Listing,
+    NotServed,
+    Object,
+    PatchStyle,
+    Propagation,
+    WatchExpired,
+)  # fmt: skip
+from components.cluster.kinds import Kind
+from components.cluster.streams import ApiLog, ApiWatch
+from components.cluster.transport import BRIEF, KEEP_ALIVE, PATIENT, Transport
+from components.errors import BadInput, EnvironmentUnfit
+
+_PAGE = 500
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_ACCESS_REVIEWS = Kind(
+    "authorization.k8s.io/v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", is_namespaced=False
+)
+_PATCH_TYPES = {
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "json": "application/json-patch+json",
+    "apply": "application/apply-patch+yaml",  # JSON is YAML
+}
+
+
+@dataclass(frozen=True)
+class KubernetesCluster:
+    """`Cluster` over HTTP."""
+
+    transport: Transport
+    namespace: str
+    context: str
+    """Name of the kubeconfig's context; `in-cluster` for a pod's own account."""
+
+    @classmethod
+    def connect(
+        cls, *, context: str = "", namespace: str = "", kubeconfig: str = "", is_patient: bool = True
+    ) -> "KubernetesCluster":
+        """Read where the cluster is and who we are; nothing is sent yet.
+
+        A kubeconfig that is named, by argument or KUBECONFIG, wins; then a pod's own account; then ~/.kube/config.
+        People at a terminal are not patient: for them a server that does not answer is given up on after seconds.
+        Raises BadInput when there is no such configuration.
+        """
+        named = kubeconfig or os.environ.get("KUBECONFIG", "")
+        is_pod = not named and not context and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+        if is_pod:
+            configuration, found, default = _pod_account()
+        else:
+            configuration, found, default = _kubeconfig(named or str(Path.home() / ".kube" / "config"), context)
+        from kubernetes.client.rest import RESTClientObject
+
+        configuration.socket_options = KEEP_ALIVE
+        transport = Transport(
+            RESTClientObject(configuration).pool_manager, configuration.host.rstrip("/"),
+            lambda: configuration.get_api_key_with_prefix("BearerToken"), PATIENT if is_patient else BRIEF,
+        )  # fmt: skip
+        return cls(transport, namespace or default, found)
+
+    @property
+    def server(self) -> str:
+        """Address of the API server."""
+        return self.transport.host
+
+    def in_namespace(self, namespace: str) -> "KubernetesCluster":
+        return replace(self, namespace=namespace)
+
+    def create(self, kind: Kind, body: Mapping[str, Any]) -> Object:
+        metadata = body["metadata"]
+        name, mark = str(metadata["name"]), secrets.token_hex(8)
+        annotations = {**(metadata.get("annotations") or {}), REQUEST_ANNOTATION: mark}
+        marked = {
+            "apiVersion": kind.api_version, "kind": kind.kind, **body,
+            "metadata": {**metadata, "annotations": annotations},
+        }  # fmt: skip
+        request, path = self._request("create", kind, name), kind.path(self.namespace)
+        pauses, is_unsure = self.transport.tries.pauses(), False
+        while True:
+            try:
+                return _object(self.transport.once(request, "POST", path, query=_WRITING, body=marked))
+            except AlreadyThere:
+                found = self.read(kind, name) if is_unsure else None
+                if found is not None and _mark_of(found) == mark:
+                    return found
+                raise
+            except (Unsettled, NotDone) as error:
+                pause = next(pauses, None)
+                if pause is None:
+                    raise
+                self.transport.tries.pause(max(pause, getattr(error, "wait_seconds", 0.0)))
+                if isinstance(error, Unsettled):
+                    is_unsure = True
+                    found = self.read(kind, name)
+                    if found is not None and _mark_of(found) == mark:
+                        return found
+
+    def read(self, kind: Kind, name: str) -> Object | None:
+        try:
+            return _object(self.transport.ask(self._request("get", kind, name), "GET", kind.path(self.namespace, name)))
+        except ObjectMissing:
+            return None
+
+    def list(self, kind: Kind, *, labels: str = "", fields: str = "") -> Listing:
+        for is_last in (False, False, True):
+            try:
+                return self._list(kind, _selectors(labels, fields))
+            except WatchExpired:  # the pages became too old while they were read
+                if is_last:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _list(self, kind: Kind, query: dict[str, str]) -> Listing:
+        items: list[Object] = []
+        page = {**query, "limit": str(_PAGE)}
+        while True:
+            answer = self.transport.ask(self._request("list", kind), "GET", kind.path(self.namespace), query=page)
+            items += answer.get("items") or []
+            metadata = answer.get("metadata") or {}
+            if not metadata.get("continue"):
+                return Listing(items, str(metadata.get("resourceVersion", "")))
+            page["continue"] = metadata["continue"]
+
+    def delete(
+        self, kind: Kind, name: str, *, grace_seconds: int | None = None, propagation: Propagation = "Background",
+        uid: str | None = None,
+    ) -> bool:  # fmt: skip
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        request = self._request("delete", kind, name)
+        try:
+            self.transport.ask(request, "DELETE", kind.path(self.namespace, name), body=options)
+        except ObjectMissing:
+            return False
+        except Conflict:
+            if uid:
+                return False
+            raise
+        return True
+
+    def patch(self, kind: Kind, name: str, body: Any, *, style: PatchStyle = "merge") -> Object | None:
+        query = {**_WRITING, **({"force": "true"} if style == "apply" else {})}
+        try:
+            answer = self.transport.ask(
+                self._request("patch", kind, name), "PATCH", kind.path(self.namespace, name), query=query, body=body,
+                content_type=_PATCH_TYPES[style],
+            )  # fmt: skip
+        except ObjectMissing:
+            return None
+        return _object(answer)
+
+    def watch(
+        self, kind: Kind, *, labels: str = "", fields: str = "", resource_version: str = "",
+        seconds: float | None = None,
+    ) -> ApiWatch:  # fmt: skip
+        return ApiWatch(
+            self.transport, self._request("watch", kind), kind.path(self.namespace), _selectors(labels, fields),
+            resource_version=resource_version, seconds=seconds,
+        )  # fmt: skip
+
+    def logs(
+        self, pod: str, container: str, *, follow: bool = False, since: str = "", tail: int | None = None,
+        timestamps: bool = False, previous: bool = False,
+    ) -> ApiLog | None:  # fmt: skip
+        query = {"container": container}
+        for name, is_set in (("follow", follow), ("timestamps", timestamps), ("previous", previous)):
+            if is_set:
+                query[name] = "true"
+        if since:
+            query["sinceTime"] = since
+        if tail is not None:
+            query["tailLines"] = str(tail)
+        request = self._request("get", _POD_LOGS, pod)
+        try:
+            answer = self.transport.stream(request, f"/api/v1/namespaces/{self.namespace}/pods/{pod}/log", query)
+        except ObjectMissing:
+            return None
+        except BadInput as error:
+            if "waiting to start" in error.seen or "is not valid for pod" in error.seen or "not found" in error.seen:
+                return None
+            raise
+        return ApiLog(answer, follow=follow)
+
+    def can_i(self, verb: str, kind: Kind, *, name: str = "", subresource: str = "") -> bool:
+        attributes = {"verb": verb, "group": kind.group, "resource": kind.plural}
+        if kind.is_namespaced:
+            attributes["namespace"] = self.namespace
+        if name:
+            attributes["name"] = name
+        if subresource:
+            attributes["subresource"] = subresource
+        review = {
+            "apiVersion": _ACCESS_REVIEWS.api_version, "kind": _ACCESS_REVIEWS.kind,
+            "spec": {"resourceAttributes": attributes},
+        }  # fmt: skip
+        # Nothing is stored: asking twice is asking once.
+        answer = self.transport.ask(
+            self._request("create", _ACCESS_REVIEWS), "POST", _ACCESS_REVIEWS.path(self.namespace), body=review
+        )
+        return bool((answer.get("status") or {}).get("allowed"))
+
+    def serves(self, kind: Kind) -> bool:
+        try:
+            answer = self.transport.ask(self._request("discover", kind), "GET", kind.root())
+        except (NotServed, ObjectMissing):
+            return False
+        return any(item.get("name") == kind.plural for item in answer.get("resources") or ())
+
+    def server_version(self) -> str:
+        request = Request("get", None, name="/version", is_in_cluster=self._is_pod)
+        return str(self.transport.ask(request, "GET", "/version").get("gitVersion", ""))
+
+    @property
+    def _is_pod(self) -> bool:
+        return self.context == _IN_CLUSTER
+
+    def _request(self, verb: str, kind: Kind, name: str = "") -> Request:
+        return Request(verb, kind, self.namespace, name, self._is_pod)
+
+
+_WRITING = {"fieldManager": WRITER, "fieldValidation": "Strict"}
+"""Strict: an unknown field is refused, not dropped."""
+
+_IN_CLUSTER = "in-cluster"
+_POD_LOGS = Kind("v1", "pods/log", "Pod log")
+
+
+def _pod_account() -> tuple[Any, str, str]:
+    from kubernetes.client import Configuration
+    from kubernetes.config import ConfigException, load_incluster_config
+
+    configuration = Configuration()
+    try:
+        load_incluster_config(configuration)
+        namespace = (_ACCOUNT / "namespace").read_text().strip()
+    except (ConfigException, OSError) as error:
+        fix = "let the pod have its service account's token, or set KUBECONFIG"
+        raise EnvironmentUnfit("NoServiceAccount", f"this pod has no account for the cluster: {error}", fix) from error
+    return configuration, _IN_CLUSTER, namespace
+
+
+def _kubeconfig(paths: str, context: str) -> tuple[Any, str, str]:
+    """The configuration, and the context's name and namespace."""
+    from kubernetes.client import Configuration
+    from kubernetes.config import ConfigException
+    from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
+
+    where = " in ".join(("no context", paths))
+    if not any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path):
+        fix = "set KUBECONFIG or --context, or use --target local"
+        raise BadInput("NoCluster", f"there is no kubeconfig at {paths}", fix)
+    import yaml
+
+    try:
+        merged = KubeConfigMerger(paths)
+        if merged.config is None:
+            raise ConfigException("it is empty")
+        known = [str(item.get("name")) for item in merged.config.value.get("contexts") or () if item]
+        chosen = context or str(merged.config.value.get("current-context") or "")
+        if chosen not in known:
+            what = f"{where} is called {chosen!r}" if chosen else f"{paths} chooses no context"
+            raise BadInput("UnknownContext", what, f"use one of: {', '.join(sorted(known)) or 'none is there'}")
+        loader = KubeConfigLoader(merged.config, active_context=chosen, config_persister=merged.save_changes,
+                                  config_base_path=None)  # fmt: skip
+        configuration = Configuration()
+        loader.load_and_set(configuration)
+    except (ConfigException, yaml.YAMLError, OSError, TypeError, KeyError, AttributeError) as error:
+        fix = "check it with `kubectl config view`"
+        raise BadInput("KubeconfigRefused", f"cannot use {paths}: {error}", fix) from error
+    return configuration, chosen, str(loader.current_context["context"].get("namespace") or "default")
+
+
+def _selectors(labels: str, fields: str) -> dict[str, str]:
+    return {**({"labelSelector": labels} if labels else {}), **({"fieldSelector": fields} if fields else {})}
+
+
+def _mark_of(item: Object) -> str:
+    return str((item.get("metadata", {}).get("annotations") or {}).get(REQUEST_ANNOTATION, ""))
+
+
+def _object(answer: Any) -> Object:
+    if not isinstance(answer, dict):
+        raise EnvironmentUnfit("NotAnApiServer", "the answer is no object", "is this the address of an API server?")
+    return answer

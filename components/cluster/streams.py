@@ -1,0 +1,154 @@
+"""Watches that outlive their connections, and logs."""
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Self
+
+from components.cluster.answers import NotDone, Request, Unsettled, explain
+from components.cluster.base import WatchEvent
+from components.cluster.transport import OpenAnswer, Transport
+from components.errors import Transient
+
+LASTING_SECONDS = 290
+"""How long one connection of a watch is asked to last: below five minutes, at which many load balancers cut."""
+
+_GIVE_UP_SECONDS = 600.0
+"""A server that does not answer for so long is not coming back by itself."""
+
+
+class Closable:
+    """Something iterated by one thread and closed by any."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+        self._answer: OpenAnswer | None = None
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """End the iteration, whichever thread is in it."""
+        with self._lock:
+            self.closed.set()
+            if self._answer is not None:
+                self._answer.close()
+
+    def _reading(self, answer: OpenAnswer | None) -> None:
+        with self._lock:
+            self._answer = answer
+            if answer is not None and self.closed.is_set():
+                answer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ApiWatch(Closable):
+    """`WatchStream` over HTTP."""
+
+    def __init__(
+        self, transport: Transport, request: Request, path: str, query: dict[str, str], *, resource_version: str,
+        seconds: float | None, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.resource_version = resource_version
+        self._transport, self._request, self._path, self._query = transport, request, path, query
+        self._clock = clock
+        self._end = None if seconds is None else clock() + seconds
+        self._events = self._all_events()
+
+    def __iter__(self) -> Iterator[WatchEvent]:
+        return self
+
+    def __next__(self) -> WatchEvent:
+        return next(self._events)
+
+    def _all_events(self) -> Iterator[WatchEvent]:
+        pause, silent_since = 0.0, self._clock()
+        while not self.closed.wait(self._bounded(pause)) and not self._is_over():
+            began = self._clock()
+            try:
+                answer = self._open()
+            except (Unsettled, NotDone) as error:
+                if self._clock() - silent_since > _GIVE_UP_SECONDS:
+                    raise
+                pause = max(_longer(pause), min(getattr(error, "wait_seconds", 0.0), 30.0))
+                continue
+            had_events = False
+            try:
+                for event in self._read(answer):
+                    had_events = True
+                    yield event
+            except Transient:
+                if self._is_over() or self.closed.is_set():
+                    return
+            finally:
+                self._reading(None)
+                answer.finish()
+            silent_since = self._clock()
+            # A connection that is cut at once must not become a storm of requests.
+            pause = 0.0 if had_events or silent_since - began > 5.0 else _longer(pause)
+
+    def _open(self) -> OpenAnswer:
+        left = LASTING_SECONDS if self._end is None else max(self._end - self._clock(), 0.0)
+        query = {
+            **self._query, "watch": "1", "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(max(1, round(min(LASTING_SECONDS, left)))),
+        }  # fmt: skip
+        if self.resource_version:
+            query["resourceVersion"] = self.resource_version
+        answer = self._transport.stream(self._request, self._path, query)
+        self._reading(answer)
+        return answer
+
+    def _read(self, answer: OpenAnswer) -> Iterator[WatchEvent]:
+        quiet = LASTING_SECONDS + 15.0 if self._end is None else max(self._end - self._clock(), 0.0) + 0.05
+        for line in answer.lines(quiet_seconds=quiet):
+            if self.closed.is_set():
+                return
+            try:
+                event = json.loads(line)
+            except ValueError:
+                return  # cut in the middle of a line
+            item = event.get("object") or {}
+            if event.get("type") == "ERROR":
+                raise explain(self._request, int(item.get("code") or 500), json.dumps(item).encode(), {})
+            self.resource_version = item.get("metadata", {}).get("resourceVersion") or self.resource_version
+            if event.get("type") != "BOOKMARK":
+                yield WatchEvent(event["type"], item)
+
+    def _is_over(self) -> bool:
+        return self._end is not None and self._clock() >= self._end
+
+    def _bounded(self, pause: float) -> float:
+        return pause if self._end is None else min(pause, max(self._end - self._clock(), 0.0))
+
+
+class ApiLog(Closable):
+    """`LogStream` over HTTP."""
+
+    def __init__(self, answer: OpenAnswer, *, follow: bool) -> None:
+        super().__init__()
+        self._reading(answer)
+        self._lines = self._all_lines(answer, None if follow else 60.0)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        return next(self._lines)
+
+    def _all_lines(self, answer: OpenAnswer, quiet_seconds: float | None) -> Iterator[bytes]:
+        try:
+            yield from answer.lines(quiet_seconds=quiet_seconds)
+        finally:
+            self._reading(None)
+            answer.finish()
+
+
+def _longer(pause: float) -> float:
+    return min(max(pause * 2, 0.25), 10.0) * (0.75 + random.random() / 4)
