@@ -64,6 +64,11 @@ def ledger_snapshot_key(experiment: str, model_version: str, *, seq: int) -> str
     return f"{ledger_folder(experiment, model_version)}/snapshot-{seq:012d}.jsonl"
 
 
+def ledger_newest_snapshot_key(experiment: str, model_version: str) -> str:
+    """Up to which record there are snapshots. Sorts after the records, as they do."""
+    return f"{ledger_folder(experiment, model_version)}/snapshot-newest"
+
+
 def checkpoint_folder(experiment: str, model_version: str, data_version: str, *, step: int, term: int) -> str:
     return f"checkpoints/{experiment}/{model_version}/{data_version}/step-{step:012d}/term-{term:06d}"
 

@@ -12,7 +12,7 @@ from components.contracts.clock import now_text
 from components.errors import ArgosyError, Transient
 from components.ledger.reading import FIRST_PAUSE_SECONDS, LogReader
 from components.ledger.records import Change, LedgerDamaged, Record
-from components.ledger.snapshots import BLOCK, Line, block_of, encode, positions_of
+from components.ledger.snapshots import BLOCK, Line, block_of, encode, last_of, positions_of
 from components.ledger.state import LedgerState, fold
 from components.storage.base import AlreadyExists, ObjectStore
 
@@ -142,15 +142,20 @@ class Ledger:
 
     def _save_snapshots(self) -> None:
         """Only who may write anyway does so, and only as a favour: without a snapshot reading takes longer."""
-        while self._unsaved:
-            block, lines = self._unsaved.popitem()
-            data = encode(lines)
-            if data is None:
-                continue
-            try:
-                self.store.replace(self._reader.snapshot_key(block), data)
-            except ArgosyError:
-                return
+        if not self._unsaved:
+            return
+        newest, is_whole = last_of(block_of(self._state.seq + 1) - 1), True
+        try:
+            while self._unsaved:
+                block, lines = self._unsaved.popitem()
+                data = encode(lines)
+                if data is not None:
+                    self.store.replace(self._reader.snapshot_key(block), data)
+                is_whole &= data is not None
+            if is_whole:
+                self.store.replace(self._reader.pointer_key, f"{newest}\n".encode())
+        except ArgosyError:
+            return
 
 
 __all__ = ["Ledger", "LedgerDamaged"]

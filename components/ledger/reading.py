@@ -5,7 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from components.contracts.layout import ledger_folder, ledger_record_key, ledger_snapshot_key
+from components.contracts.layout import (
+    ledger_folder,
+    ledger_newest_snapshot_key,
+    ledger_record_key,
+    ledger_snapshot_key,
+)
 from components.errors import ArgosyError, Transient
 from components.ledger.records import LedgerDamaged, Record, read_record
 from components.ledger.snapshots import BLOCK, Line, block_of, decode, last_of, positions_of
@@ -13,8 +18,10 @@ from components.storage.base import ObjectNotFound, ObjectStore
 
 _RECORD_NAME = re.compile(r"^(\d+)\.json$")
 _SNAPSHOT_NAME = re.compile(r"^snapshot-(\d{12})\.jsonl$")
+_POINTER = re.compile(rb"(\d{1,12})\n")
 _MAX_RECORD_BYTES = 16 << 20
 _MAX_SNAPSHOT_BYTES = 256 << 20
+_MAX_POINTER_BYTES = 64
 _STALE_TRIES = 8
 FIRST_PAUSE_SECONDS = 0.05
 _FEW = 4
@@ -39,13 +46,30 @@ class LogReader:
     def snapshot_key(self, block: int) -> str:
         return ledger_snapshot_key(self.experiment, self.model_version, seq=last_of(block))
 
-    def read_listed(self) -> tuple[list[Line], list[int]]:
-        """Every record that one listing shows, and the blocks that have no right snapshot.
+    @property
+    def pointer_key(self) -> str:
+        return ledger_newest_snapshot_key(self.experiment, self.model_version)
 
-        Only a listing can show that a record in the middle is missing.
+    def read_listed(self) -> tuple[list[Line], list[int]]:
+        """Every record up to the last one that one listing shows, and the blocks that have no right snapshot.
+
+        Only a listing can show that a record in the middle is missing. It begins at the newest snapshot when somebody
+        noted which that is: what lies before is proved by the chain, whether or not its objects are still there. When
+        the note is wrong, or anything before it is not proved, the whole folder is listed and counts.
         """
-        num_records, snapshots = self._listed()
+        newest = self._noted()
+        found = self._read_from(newest) if newest else None
+        if found is None:
+            found = self._read_from(1)
+        assert found is not None
+        return found
+
+    def _read_from(self, first: int) -> tuple[list[Line], list[int]] | None:
+        """With a listing that begins at record `first`; None when that does not suffice. For 1 it always does."""
+        num_records, snapshots = self._listed(first)
         num_blocks = num_records // BLOCK
+        if first > 1 and (not num_records or not snapshots.issuperset(range(first // BLOCK))):
+            return None
         blocks: dict[int, list[Line] | None] = dict.fromkeys(range(num_blocks))
         present = [block for block in blocks if block in snapshots]
         blocks.update(zip(present, self._each(self._snapshot, present), strict=True))
@@ -57,6 +81,8 @@ class LogReader:
         for block in reversed(range(num_blocks)):
             found = blocks[block]
             if found is None or found[-1].digest != expected:
+                if block < first // BLOCK:
+                    return None
                 found = self._each(self.standing_at, positions_of(block))
                 wrong.append(block)
             expected = found[0].record.previous
@@ -98,10 +124,21 @@ class LogReader:
                 )
             before = line
 
-    def _listed(self) -> tuple[int, set[int]]:
-        """How many records there are, and the blocks that have a snapshot."""
+    def _noted(self) -> int:
+        """The last record of the newest snapshot, as somebody noted it; 0 when there is no note to go by."""
+        try:
+            with self._store.open(self.pointer_key) as stream:
+                note = _POINTER.fullmatch(stream.read(_MAX_POINTER_BYTES))
+        except (ArgosyError, OSError):
+            return 0
+        seq = int(note[1]) if note else 0
+        return seq if seq % BLOCK == 0 else 0
+
+    def _listed(self, first: int) -> tuple[int, set[int]]:
+        """The last record of those from `first` on, 0 when that one is not there; and the blocks with a snapshot."""
         positions, snapshots = [], set()
-        for item in self._store.list(ledger_folder(self.experiment, self.model_version)):
+        after = self.key(first - 1) if first > 1 else ""
+        for item in self._store.list(ledger_folder(self.experiment, self.model_version), after=after):
             name = item.key.rpartition("/")[2]
             snapshot = _SNAPSHOT_NAME.match(name)
             if snapshot is not None and int(snapshot[1]) and int(snapshot[1]) % BLOCK == 0:
@@ -116,14 +153,17 @@ class LogReader:
                     "move it out of the log folder",
                 )  # fmt: skip
             positions.append(seq)
-        for expected, seq in enumerate(sorted(positions), start=1):
-            if seq != expected:
-                where = self._store.uri_of(self.key(expected))
+        positions.sort()
+        if first > 1 and positions[:1] != [first]:
+            return 0, snapshots
+        for number, seq in enumerate(positions):
+            if seq != first + number:
+                where = self._store.uri_of(self.key(first + number))
                 raise LedgerDamaged(
-                    "MissingRecord", f"{where} is missing, though {len(positions) - expected + 1} later ones exist",
+                    "MissingRecord", f"{where} is missing, though {len(positions) - number} later ones exist",
                     "restore it from a copy; nothing was changed or deleted",
                 )  # fmt: skip
-        return len(positions), snapshots
+        return positions[-1] if positions else 0, snapshots
 
     def _snapshot(self, block: int) -> list[Line] | None:
         """A copy that cannot be read is as good as none: the records themselves are there."""

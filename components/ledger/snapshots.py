@@ -3,7 +3,8 @@
 A snapshot holds the bytes of `BLOCK` consecutive records, a line each, and nothing else: not a folded state, which a
 reader would have to believe. Whoever writes block 3 of a log writes the same bytes. Each record names the SHA-256 of
 the one before it, so the record that follows a block proves or refutes all of its lines. What is refuted, torn or
-missing is read record by record instead, and replaced by the next writer.
+missing is read record by record instead, and replaced by the next writer. A note says up to which record there are
+snapshots; it only tells where to look first.
 """
 
 import hashlib

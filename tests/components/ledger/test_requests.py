@@ -65,8 +65,8 @@ def test_selecting_costs_one_listing_of_the_log_and_a_look_at_one_checkpoint(tmp
 
     selected(a_ledger(store), "gpt-bbbbb")
 
-    # 12 records and the one that is not there yet; then the newest checkpoint's manifest and two files.
-    assert store.counted() == {"LIST": 2, "GET": 13 + 3}
+    # No note of a snapshot; 12 records and the one that is not there yet; the newest checkpoint's manifest, two files.
+    assert store.counted() == {"LIST": 2, "GET": 1 + 13 + 3}
 
 
 class SlowStore(CountingStore):
