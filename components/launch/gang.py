@@ -130,7 +130,8 @@ _INTENTS = (StopCause.REQUESTED, StopCause.DEADLINE, StopCause.INTERRUPTED)
 def _is_left_behind(seen: Observation, limits: GangLimits) -> bool:
     if seen.since_first_exit is None:
         return False
-    patience = FOLLOW_SECONDS if lost_agent(seen.agents) else limits.stop_seconds + LEAVE_SECONDS
+    has_work_to_save = seen.state is not None and bool(seen.state.attempts) and not lost_agent(seen.agents)
+    patience = limits.stop_seconds + LEAVE_SECONDS if has_work_to_save else FOLLOW_SECONDS
     return seen.since_first_exit >= patience
 
 

@@ -7,7 +7,7 @@ from components.contracts.lifecycle import RunState
 from components.launch.backend import AgentStatus
 from components.launch.failure_policy import Finish, NewGeneration, StopCause
 from components.launch.gang import Action, Observation, RemoveGang, StopGang, Stopping, Wait, next_action
-from tests.components.launch.values import a_budget, a_state, exited, running
+from tests.components.launch.values import a_budget, a_state, an_attempt, exited, running
 
 LIMITS = GangLimits(start_seconds=100.0, run_seconds=1000.0, no_progress_seconds=50.0, stop_seconds=30.0)
 BOTH = (running(0), running(1))
@@ -78,9 +78,13 @@ def test_agents_left_behind_by_a_lost_one_are_removed_after_ten_seconds() -> Non
 
 
 def test_agents_that_still_commit_after_a_peer_left_with_a_verdict_get_the_time_for_it() -> None:
-    agents = (running(0), exited(1, 83))
-    assert act(agents=agents, first_exit=89.9) == Wait()
-    assert act(agents=agents, first_exit=90.0) == RemoveGang(StopCause.LEFT_BEHIND)
+    agents, state = (running(0), exited(1, 83)), UP.model_copy(update={"attempts": (an_attempt(),)})
+    assert act(agents=agents, state=state, first_exit=89.9) == Wait()
+    assert act(agents=agents, state=state, first_exit=90.0) == RemoveGang(StopCause.LEFT_BEHIND)
+
+
+def test_agents_of_a_gang_that_never_began_have_nothing_to_commit() -> None:
+    assert act(agents=(exited(0, 83), running(1)), first_exit=10.0) == RemoveGang(StopCause.LEFT_BEHIND)
 
 
 def test_an_agent_0_that_says_nothing_for_two_minutes_is_removed() -> None:

@@ -1,5 +1,6 @@
 """The launch stage with real agents and guards, and a program that keeps to the contract without training."""
 
+import contextlib
 import json
 import os
 import re
@@ -60,6 +61,18 @@ class RealPlace(Place):
             if all(word in command for word in words):
                 return pid
         raise AssertionError(f"no process with {words}")
+
+    def wait_for_process(self, stage: Stage, *words: str) -> int:
+        """Like `find_process`, as soon as there is one: long before an interpreter has read its imports."""
+        found: list[int] = []
+
+        def is_there() -> bool:
+            with contextlib.suppress(AssertionError, OSError):
+                found.append(self.find_process(stage, *words))
+            return bool(found)
+
+        wait_until(is_there, f"a process with {words}")
+        return found[0]
 
     def final_loss(self) -> float:
         entry = Ledger(self.store, "exp", "v1").state().newest_first("verified")[0]
@@ -199,10 +212,11 @@ def test_a_hanging_rank_is_taken_down_and_named_when_no_restart_is_left(place: R
 
 
 def test_a_gang_that_is_not_up_within_limits_start_says_what_was_late(place: RealPlace) -> None:
-    stage = place.run_real(a_run(limits=LIMITS.model_copy(update={"start_seconds": 0.001})))
+    stage = place.run_real(a_run(limits=LIMITS.model_copy(update={"start_seconds": 5.0})))
+    os.kill(place.wait_for_process(stage, "components.agent", "--node-rank 1"), signal.SIGSTOP)
     assert stage.wait(60) == 83
     assert re.fullmatch(
-        r"StartDeadline: nodes? .* did not .* within 1ms; mend what is missing, or raise launch.limits.start",
+        r"StartDeadline: nodes? (0 and )?1 did not .* within 5s; mend what is missing, or raise launch.limits.start",
         stage.last_words,
     )
     assert place.processes() == []
