@@ -73,7 +73,8 @@ def _report(context: StageContext, store: ObjectStore, *, status: str) -> str:
     """The report's uri; empty when it could not be written, which must not change how the run ended."""
     try:
         engine = engine_view(
-            status, context.inputs.get("failures", ""), stop=_stop_request(), ended_at=now_text()
+            status, context.inputs.get("failures", ""), workflow=context.workflow, stop=_stop_request(),
+            ended_at=now_text(),
         )  # fmt: skip
         return write_report(store, _view(store, context.run, engine), now=datetime.now(UTC))
     except Exception as error:

@@ -268,7 +268,9 @@ class Engine:
     def _variables(self) -> dict[str, str]:
         run = self._fold.run
         variables = workflow_variables(self._program, run=self._dir.name)
-        return variables | (exit_variables(run.main_phase, self._fold.nodes) if run.main_phase else {})
+        if run.main_phase is None:
+            return variables
+        return variables | exit_variables(self._program, run.main_phase, self._fold.nodes, run=self._dir.name)
 
     # Between
 

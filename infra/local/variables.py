@@ -5,7 +5,7 @@ template  workflow.*           →  inputs.*  →  retries
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from infra.local.events import Phase
@@ -29,9 +29,11 @@ def workflow_variables(program: Program, *, run: str) -> dict[str, str]:
     }
 
 
-def exit_variables(status: Phase, nodes: Mapping[str, NodeState]) -> dict[str, str]:
+def exit_variables(program: Program, status: Phase, nodes: Mapping[str, NodeState], *, run: str) -> dict[str, str]:
     """`workflow.*` in the exit handler only: how the entry DAG ended, and what failed."""
-    return {"workflow.status": status, "workflow.failures": _failures(nodes)}
+    spec = program.workflow.spec
+    whole = [_failure(run, spec.entrypoint, status, "", None)] if status in ("Failed", "Error") else []
+    return {"workflow.status": status, "workflow.failures": _failures([*whole, *_failed(nodes)])}
 
 
 def task_arguments(
@@ -64,24 +66,37 @@ def container_command(
     return value["argv"], value["image"], value["env"]
 
 
-def _failures(nodes: Mapping[str, NodeState]) -> str:
+def _failures(items: list[dict[str, Any]]) -> str:
     """A JSON list inside a JSON string, as Argo hands it over; `"null"` when nothing failed.
 
     Cut to what fits into one argument of a command line, which Argo writes to a file when it is longer.
     """
-    failed = [node for node in nodes.values() if node.phase in ("Failed", "Error") and node.name != EXIT_NODE]
-    items = [
-        {
-            "displayName": node.name,
-            "message": node.message[:_MAX_FAILURE_MESSAGE].replace("\x7f", "?"),
-            "templateName": node.template,
-            "phase": node.phase,
-            "podName": "",
-            "finishedAt": node.finished_at,
-        }
-        for node in failed[:_MAX_FAILURES]
-    ]
-    return json.dumps(json.dumps(items or None, separators=(",", ":")))
+    return json.dumps(json.dumps(items[:_MAX_FAILURES] or None, separators=(",", ":")))
+
+
+def _failed(nodes: Mapping[str, NodeState]) -> Iterator[dict[str, Any]]:
+    """Nodes that failed, then attempts that did, also those of nodes that succeeded later, as in Argo."""
+    listed = [node for node in nodes.values() if node.name != EXIT_NODE]
+    for node in listed:
+        if node.phase in ("Failed", "Error"):
+            message = node.note if node.kind == "Retry" and node.attempts else node.message
+            yield _failure(node.name, node.template, node.phase, message, node.finished_at)
+    for node in listed:
+        for attempt in node.attempts if node.kind == "Retry" else ():
+            if attempt.phase in ("Failed", "Error") and not attempt.is_lost:
+                name = f"{node.name}({attempt.attempt})"
+                yield _failure(name, node.template, attempt.phase, attempt.message, attempt.finished_at)
+
+
+def _failure(name: str, template: str, phase: Phase, message: str, finished_at: str | None) -> dict[str, Any]:
+    return {
+        "displayName": name,
+        "message": message[:_MAX_FAILURE_MESSAGE].replace("\x7f", "?"),
+        "templateName": template,
+        "phase": phase,
+        "podName": "",
+        "finishedAt": finished_at,
+    }
 
 
 def _outputs(node: NodeState, nodes: Mapping[str, NodeState]) -> dict[str, str]:

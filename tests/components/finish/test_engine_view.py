@@ -15,7 +15,7 @@ def a_failure(name: str, phase: str = "Failed", at: str = AT, message: str = "")
 
 def test_failures_come_as_a_json_string_that_holds_a_json_list() -> None:
     text = json.dumps(json.dumps([a_failure("launch", message="exit code 90")]))
-    assert [(node.task, node.phase, node.message) for node in failed_nodes(text)] == [
+    assert [(node.task, node.phase, node.message) for node in failed_nodes(text, workflow="w-1")] == [
         ("launch", "Failed", "exit code 90")
     ]
 
@@ -24,18 +24,30 @@ def test_attempts_of_one_task_become_one_entry_with_the_newest_message() -> None
     items = [
         a_failure("launch(1)", at="2026-11-29T12:05:00.000Z", message="second"),
         a_failure("launch(0)", message="first"),
+        a_failure("launch", at="2026-11-29T12:06:00.000Z", message="No more retries left"),
         a_failure("shard-task(2:2)"),
     ]
-    assert [(node.task, node.message) for node in failed_nodes(json.dumps(items))] == [
+    assert [(node.task, node.message) for node in failed_nodes(json.dumps(items), workflow="w-1")] == [
         ("launch", "second"), ("shard-task", ""),
     ]  # fmt: skip
 
 
+def test_an_attempt_after_which_another_succeeded_and_the_dag_as_a_whole_are_no_failed_tasks() -> None:
+    items = [
+        a_failure("w-1"),
+        a_failure("preflight(0)", message="passing"),
+        a_failure("verify(0)"),
+        a_failure("verify"),
+    ]
+
+    assert [node.task for node in failed_nodes(json.dumps(items), workflow="w-1")] == ["verify"]
+
+
 @pytest.mark.parametrize("text", ["", "null", '"null"', "{{workflow.failures}}", "[1, {}]", '{"a": 1}'])
 def test_failures_that_say_nothing_are_none(text: str) -> None:
-    assert failed_nodes(text) == ()
+    assert failed_nodes(text, workflow="w-1") == ()
 
 
 @pytest.mark.parametrize(("status", "phase"), [("Succeeded", "Succeeded"), ("Failed", "Failed"), ("", "Error")])
 def test_the_status_is_argos(status: str, phase: str) -> None:
-    assert engine_view(status, "null", stop=None, ended_at=AT).phase == phase
+    assert engine_view(status, "null", workflow="w-1", stop=None, ended_at=AT).phase == phase

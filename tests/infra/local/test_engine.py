@@ -327,7 +327,7 @@ def test_the_exit_handler_learns_how_the_run_ended(engine):
         status, failures = run.output("onExit").rstrip("\n").split(" ", 1)
         assert status == phase
         failed = json.loads(json.loads(failures))
-        assert [item["displayName"] for item in failed or []] == (["a"] if code else [])
+        assert [item["displayName"] for item in failed or []] == (["run-7", "a"] if code else [])
 
 
 def test_a_failing_exit_handler_turns_success_into_failure_and_leaves_failure_alone(engine):
@@ -468,7 +468,8 @@ def test_many_failures_and_strange_words_still_let_the_exit_handler_run(engine):
     assert run.run() == 3
     failures = json.loads(json.loads(run.output("onExit")))
     assert len(failures) == 50
-    assert failures[1]["message"].startswith("main: Error (exit code 3): \x1b[31m? \ufffd")
+    assert [item["displayName"] for item in failures[:3]] == ["run-1", "many", "many(0:0)"]
+    assert failures[2]["message"].startswith("main: Error (exit code 3): \x1b[31m? \ufffd")
 
 
 def test_no_more_containers_run_at_once_than_there_are_places(engine):
