@@ -262,7 +262,6 @@ def _kubeconfig(paths: str, context: str) -> tuple[Any, str, str]:
     from kubernetes.config import ConfigException
     from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
-    where = " in ".join(("no context", paths))
     if not any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path):
         fix = "set KUBECONFIG or --context, or use --target local"
         raise BadInput("NoCluster", f"there is no kubeconfig at {paths}", fix)
@@ -272,10 +271,10 @@ def _kubeconfig(paths: str, context: str) -> tuple[Any, str, str]:
         merged = KubeConfigMerger(paths)
         if merged.config is None:
             raise ConfigException("it is empty")
-        known = [str(item.get("name")) for item in merged.config.value.get("contexts") or () if item]
+        known = [str(item["name"]) for item in merged.config.value.get("contexts") or ()]
         chosen = context or str(merged.config.value.get("current-context") or "")
         if chosen not in known:
-            what = f"{where} is called {chosen!r}" if chosen else f"{paths} chooses no context"
+            what = f"no context in {paths} is called {chosen!r}" if chosen else f"{paths} chooses no context"
             raise BadInput("UnknownContext", what, f"use one of: {', '.join(sorted(known)) or 'none is there'}")
         loader = KubeConfigLoader(merged.config, active_context=chosen, config_persister=merged.save_changes,
                                   config_base_path=None)  # fmt: skip
