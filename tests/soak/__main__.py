@@ -1,4 +1,4 @@
-"""`make soak`: the proofs of the checkpoint protocol at length. Prints seeds and counts; exit 1 at the first violation.
+"""`make soak`: the proofs of the checkpoint protocol and of packing at length; seeds and counts. Exit 1 if one fails.
 
 python -m tests.soak [--seed N] [--schedules N] [--kills N] [--skip-s3] [--skip-models]
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 from components.storage.local import LocalStore
 from tests.components.ledger.schedules import run_part
 from tests.components.retain.killing import Mortals, run_rounds
+from tests.components.shard.killing import kill_packers
 from tests.fakes.s3_server import S3Server
 from tests.model.bounds import LARGE, SMALL
 from tests.model.explore import explore
@@ -27,7 +28,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 40), help="of everything; by default random")
     parser.add_argument("--schedules", type=int, default=1_000_000)
-    parser.add_argument("--kills", type=int, default=200, help="on disk, and as many on S3")
+    parser.add_argument("--kills", type=int, default=200, help="on disk, and as many on S3; of packers a format")
     parser.add_argument("--skip-s3", action="store_true")
     parser.add_argument("--skip-models", action="store_true")
     arguments = parser.parse_args(argv)
@@ -38,6 +39,7 @@ def main(argv: list[str]) -> int:
             _search_models()
         _run_schedules(arguments.seed, arguments.schedules)
         _kill(arguments.seed, arguments.kills, with_s3=not arguments.skip_s3)
+        kill_packers(seed=arguments.seed, num_kills=arguments.kills, with_s3=not arguments.skip_s3)
     except AssertionError as error:
         print(f"VIOLATED: {error}", file=sys.stderr)
         return 1
