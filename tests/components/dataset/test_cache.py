@@ -186,12 +186,11 @@ def test_a_fill_that_is_cancelled_ends_soon_and_leaves_nothing_half_done(tmp_pat
     put(store, contents(40))
     cancelled = threading.Event()
     threading.Timer(0.25, cancelled.set).start()
-    began = time.monotonic()
 
     with pytest.raises(Interrupted):
         bring(store, cache, cancelled=cancelled, num_connections=2)
 
-    assert time.monotonic() - began < 2
+    assert len(store.opened) < 40
     whole(cache)
     assert list((cache / "leases").iterdir()) == []
 

@@ -136,7 +136,7 @@ def test_a_rank_that_always_fails_ends_the_run_with_its_name(place: RealPlace) -
 def test_a_killed_agent_or_guard_means_a_new_generation_that_finishes(
     place: RealPlace, words: tuple[str, ...]
 ) -> None:  # fmt: skip
-    stage = place.run_real(a_run("--children"))
+    stage = place.run_real(a_run("--children", "--seconds", "0.1"))
     place.wait_for_step(12)
     os.kill(place.find_process(stage, *words), signal.SIGKILL)
     assert stage.wait(60) == 0
@@ -147,7 +147,7 @@ def test_a_killed_agent_or_guard_means_a_new_generation_that_finishes(
 
 
 def test_a_killed_launcher_leaves_nothing_and_the_next_one_continues(place: RealPlace) -> None:
-    spec = a_run("--children")
+    spec = a_run("--children", "--seconds", "0.1")  # slow enough to be met while they run
     stage = place.run_real(spec)
     place.wait_for_step(12)
     stage.signal(signal.SIGKILL)

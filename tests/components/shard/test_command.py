@@ -130,14 +130,10 @@ def test_progress_is_told_with_rate_and_time_left_and_as_n_of_m(
     assert lines == ["1 of 4 shards, 2.0 MiB/s, about 1m left", "2 of 4 shards, 2.0 MiB/s, about 40s left"]
 
 
-def test_the_stage_starts_fast_and_without_torch() -> None:
+def test_the_stage_starts_without_the_heavy_packages() -> None:
     program = (
-        "import time; began = time.process_time()\n"
         "import sys, components.shard.run\n"
-        "print(time.process_time() - began, *(m for m in ('torch', 'numpy', 'pyarrow', 'boto3') if m in sys.modules))"
+        "print(*(m for m in ('torch', 'numpy', 'pyarrow', 'boto3') if m in sys.modules))"
     )
 
-    seconds, *loaded = subprocess.check_output([sys.executable, "-c", program], text=True).split()
-
-    assert loaded == []
-    assert float(seconds) < 1.0  # 0.1 s on a machine that does nothing else
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).split() == []
