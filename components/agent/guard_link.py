@@ -18,7 +18,7 @@ GUARD_FILE = Path(__file__).resolve().parents[1] / "guard" / "guard.py"
 
 _HELLO_SECONDS = 30.0
 _LEAVE_SECONDS = 5.0
-_MAX_LINE_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 20
 
 
 class GuardFailed(Exception):
@@ -54,8 +54,8 @@ class GuardLink:
             else:
                 writer.close()
 
-        listener = _listen(self._path)
-        server = await asyncio.start_unix_server(accept, sock=listener, limit=_MAX_LINE_BYTES)
+        listener = listen(self._path)
+        server = await asyncio.start_unix_server(accept, sock=listener, limit=MAX_LINE_BYTES)
         # Not tied to our life by a signal: when we are gone its socket closes, and it needs its own to kill the ranks.
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(GUARD_FILE), "--socket", str(self._path)],
@@ -128,7 +128,7 @@ async def _next_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:
     return message
 
 
-def _listen(path: Path) -> socket.socket:
+def listen(path: Path) -> socket.socket:
     """Listen at `path`, which may be longer than the 107 bytes of a socket's address."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

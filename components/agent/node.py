@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import contextlib
-import os
 import shutil
 import time
 from collections.abc import Callable
@@ -38,6 +37,7 @@ from components.agent.node_attempt import NodeAttempt, how_it_ended
 from components.agent.node_checks import check_node, device_question, visible_gpus
 from components.agent.node_data import NodeData
 from components.agent.node_resume import NodeResume
+from components.agent.pod_guard import PodGuardLink
 from components.agent.publishing import publish_step
 from components.agent.ranks import rank_environment
 from components.agent.run_context import RunContext
@@ -64,7 +64,8 @@ class Node:
     ) -> None:  # fmt: skip
         """`disk` runs the slow copies, one at a time; `keep` tells which children are not the guard's."""
         self._context, self._emit, self._disk, self._tasks, self._keep = context, emit, disk, tasks, keep
-        self._guard = GuardLink(context.workdir, on_message=self._on_guard, on_lost=self._on_guard_lost, tasks=tasks)
+        self._guard = self._guard_link(tasks)
+        self._hello: dict[str, Any] = {}
         self._data, self._resume = NodeData(context), NodeResume(context)
         self._attempt: NodeAttempt | None = None
         self._staged: dict[tuple[int, int], Path] = {}
@@ -75,9 +76,18 @@ class Node:
 
     async def open(self) -> None:
         """Start the guard. Raises GuardFailed."""
-        hello = await self._guard.open()
+        self._hello = hello = await self._guard.open()
         self._context.log.info("the guard is there", pid=hello["pid"], python=hello["python"])
         self._tasks.start(self._poll_forever())
+
+    def _guard_link(self, tasks: Tasks) -> GuardLink:
+        context = self._context
+        if context.pod is None:
+            return GuardLink(context.workdir, on_message=self._on_guard, on_lost=self._on_guard_lost, tasks=tasks)
+        return PodGuardLink(
+            context.pod, on_message=self._on_guard, on_lost=self._on_guard_lost, tasks=tasks,
+            wait_seconds=context.spec.limits.start_seconds,
+        )  # fmt: skip
 
     async def close(self) -> None:
         """Leave no process behind."""
@@ -109,7 +119,9 @@ class Node:
 
     async def _check(self, check: Check) -> None:
         self._readings = asyncio.get_running_loop().create_future()
-        self._guard.send(type="readings", devices=device_question())
+        spec = self._context.spec
+        program = {"argv": list(spec.command), "cwd": spec.workdir, "env": spec.env}
+        self._guard.send(type="readings", devices=device_question(), program=program)
         readings: dict[str, Any] = {}
         with contextlib.suppress(TimeoutError):
             readings = await asyncio.wait_for(self._readings, _READINGS_SECONDS)
@@ -154,7 +166,8 @@ class Node:
                 "rank": process, "argv": list(spec.command), "cwd": spec.workdir,
                 "env": rank_environment(
                     spec, start, node_rank=context.node_rank, process=process, paths=attempt.paths,
-                    data=self._data.path, resume=resume, inherited=os.environ, devices=self._devices,
+                    data=self._data.path, resume=resume, devices=self._devices,
+                    inherited=self._hello["variables"], num_cores=int(self._hello["cores"]),
                 ),
             }
             for process in attempt.processes

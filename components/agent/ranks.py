@@ -1,7 +1,7 @@
 """What a rank finds when it starts: torchrun's variables, Argosy's, and the folders behind them."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def node_processes(spec: GangSpec, node_rank: int) -> list[int]:
 
 def rank_environment(
     spec: GangSpec, start: Start, *, node_rank: int, process: int, paths: AttemptPaths, data: str, resume: str,
-    inherited: Mapping[str, str], devices: Sequence[int] = (),
+    inherited: Iterable[str], devices: Sequence[int] = (), num_cores: int = 0,
 ) -> dict[str, str | None]:  # fmt: skip
     """Variables to set for one process, over those it inherits; None removes one.
 
@@ -66,7 +66,7 @@ def rank_environment(
     """
     environment: dict[str, str | None] = {name: None for name in inherited if name.startswith("PET_")}
     environment.update(dict.fromkeys((*_OURS_ALONE, *_TORCHRUN)))
-    environment.update(_defaults(spec, inherited))
+    environment.update(_defaults(spec, frozenset(inherited), num_cores or len(os.sched_getaffinity(0))))
     environment.update(_own_devices(spec, node_rank, devices))
     environment.update(spec.env)
     environment.update(_meeting_point(spec, start, node_rank))
@@ -84,12 +84,12 @@ def rank_environment(
     return environment
 
 
-def _defaults(spec: GangSpec, inherited: Mapping[str, str]) -> dict[str, str]:
+def _defaults(spec: GangSpec, inherited: Collection[str], num_cores: int) -> dict[str, str]:
     """What the program may choose otherwise: lines as they are written, and no more threads than cores."""
     wanted = {"PYTHONUNBUFFERED": "1"}
     here = spec.world_size if spec.coordinator_file else spec.nproc_per_node  # a local file: all nodes are this machine
     if here > 1:
-        wanted["OMP_NUM_THREADS"] = str(max(1, len(os.sched_getaffinity(0)) // here))
+        wanted["OMP_NUM_THREADS"] = str(max(1, num_cores // here))
     return {name: value for name, value in wanted.items() if name not in inherited}
 
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TextIO, cast
 
 from components.agent.logs import LogStreams, NodeLog
+from components.agent.pod import PodSide
 from components.agent.run_context import RunContext
+from components.contracts.cluster_names import COMPLETION_INDEX_VARIABLE
 from components.contracts.gang import GangSpec
 from components.contracts.layout import log_chunk_key, node_stream
-from components.errors import ArgosyError, BadInput, ExitCode
+from components.errors import ArgosyError, BadInput, ExitCode, PeerLost
 from components.runtime.log import Log
 from components.runtime.processes import become_subreaper
 from components.runtime.stage import image_fields
@@ -28,21 +30,39 @@ def main(argv: Sequence[str]) -> int:
     """Run one agent; its exit code."""
     arguments = _parse(argv)
     become_subreaper()
+    pod = PodSide(arguments.guard_socket, arguments.workdir) if arguments.guard_socket else None
     try:
-        context = _context(arguments)
-        secret = _read_secret(arguments.secret_fd)
+        if pod is not None:
+            pod.begin()
+        context = _context(arguments, pod)
+        secret = _read_secret(arguments)
     except (ArgosyError, OSError) as error:
         print(f"agent {arguments.node_rank}: {error}", file=sys.stderr)
-        return int(error.exit_code if isinstance(error, ArgosyError) else BadInput.exit_code)
+        code = int(error.exit_code if isinstance(error, ArgosyError) else BadInput.exit_code)
+        if pod is not None:
+            pod.words = str(error)
+            # An agent that was started anew finds its predecessor's verdict, or has none to give.
+            pod.stay() if isinstance(error, PeerLost) else pod.leave(code)
+        return code
+    code, words = _run_to_its_end(context, secret)
+    if pod is not None:
+        pod.words = pod.words or words
+        pod.leave(code)
+    return code
+
+
+def _run_to_its_end(context: RunContext, secret: bytes) -> tuple[int, str]:
+    """Exit code and, when it ended by an error, that error."""
     try:
         # Not asyncio.run: at its end it waits for threads, and one may hang in a store.
-        return asyncio.new_event_loop().run_until_complete(_run(context, secret))
+        return asyncio.new_event_loop().run_until_complete(_run(context, secret)), ""
     except ArgosyError as error:
         context.log.error(str(error), reason=error.reason, exit_code=int(error.exit_code))
-        return int(error.exit_code)
+        return int(error.exit_code), str(error)
     except Exception as error:
-        context.log.error(f"Bug: {type(error).__name__}: {error}", reason="Bug", traceback=traceback.format_exc())
-        return int(ExitCode.BUG)
+        text = f"Bug: {type(error).__name__}: {error}"
+        context.log.error(text, reason="Bug", traceback=traceback.format_exc())
+        return int(ExitCode.BUG), text
 
 
 async def _run(context: RunContext, secret: bytes) -> int:
@@ -58,16 +78,25 @@ async def _run(context: RunContext, secret: bytes) -> int:
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m components.agent", allow_abbrev=False)
     parser.add_argument("--spec-file", type=Path, required=True, help="the GangSpec as JSON")
-    parser.add_argument("--node-rank", type=int, required=True)
+    rank = os.environ.get(COMPLETION_INDEX_VARIABLE, "")
+    parser.add_argument(
+        "--node-rank", type=int, required=not rank, default=int(rank) if rank.isdigit() else None,
+        help=f"in an Indexed Job: ${COMPLETION_INDEX_VARIABLE}",
+    )  # fmt: skip
     parser.add_argument("--workdir", type=Path, required=True, help="this node's own folder")
-    parser.add_argument("--secret-fd", type=int, required=True, help="descriptor from which to read the gang's secret")
+    secret = parser.add_mutually_exclusive_group(required=True)
+    secret.add_argument("--secret-fd", type=int, help="descriptor from which to read the gang's secret")
+    secret.add_argument("--secret-file", type=Path, help="file that holds the gang's secret")
+    parser.add_argument(
+        "--guard-socket", type=Path, help="in a pod: where the guard, in the program's container, will connect"
+    )
     try:
         return parser.parse_args(argv)
     except SystemExit as error:
         sys.exit(int(BadInput.exit_code) if error.code else 0)
 
 
-def _context(arguments: argparse.Namespace) -> RunContext:
+def _context(arguments: argparse.Namespace, pod: PodSide | None) -> RunContext:
     spec = GangSpec.from_bytes(arguments.spec_file.read_bytes(), where=str(arguments.spec_file))
     node_rank, workdir = arguments.node_rank, arguments.workdir.resolve()
     if not 0 <= node_rank < spec.num_nodes:
@@ -84,11 +113,13 @@ def _context(arguments: argparse.Namespace) -> RunContext:
         "task": "launch", "generation": spec.generation, "node": node, "node_rank": node_rank, **image_fields(),
     }  # fmt: skip
     log = Log(fields, cast(TextIO, NodeLog(streams.get(node_stream(node_rank)))))
-    return RunContext(spec=spec, node_rank=node_rank, workdir=workdir, store=store, log=log, streams=streams, node=node)
+    return RunContext(
+        spec=spec, node_rank=node_rank, workdir=workdir, store=store, log=log, streams=streams, node=node, pod=pod
+    )
 
 
-def _read_secret(descriptor: int) -> bytes:
-    with os.fdopen(descriptor, "rb") as file:
+def _read_secret(arguments: argparse.Namespace) -> bytes:
+    with open(arguments.secret_file or arguments.secret_fd, "rb") as file:
         secret = file.read(_MAX_SECRET_BYTES).strip()
     if len(secret) < _MIN_SECRET_BYTES:
         raise BadInput("NoSecret", f"the gang's secret has {len(secret)} bytes", f"give at least {_MIN_SECRET_BYTES}")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from components.agent.lineage import lineage_of
 from components.agent.logs import LogStreams
+from components.agent.pod import PodSide
 from components.contracts.checkpoint import Lineage
 from components.contracts.gang import GangSpec
 from components.contracts.names import gang_name
@@ -27,6 +28,8 @@ class RunContext:
     streams: LogStreams
     node: str
     """Name of this node, for people."""
+    pod: PodSide | None = None
+    """None: the guard is our own child."""
 
     @property
     def gang(self) -> str:

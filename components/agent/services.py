@@ -35,9 +35,17 @@ class Services:
         loop.set_exception_handler(lambda _, found: self.on_bug(found.get("exception") or RuntimeError(str(found))))
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # they are meant for whoever started us, who will say what to do
-        loop.add_signal_handler(signal.SIGTERM, on_sigterm)
+        loop.add_signal_handler(signal.SIGTERM, self._on_sigterm, on_sigterm)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         self.tasks.start(self._upload_forever())
+
+    def _on_sigterm(self, handler: Callable[[], None]) -> None:
+        pod = self.context.pod
+        if pod is not None:
+            pod.told_to_go = True
+            if pod.connection is not None:
+                return  # the program's container has ended, as the guard's connection tells; a stop comes through it
+        handler()
 
     async def stop(self) -> None:
         """End all tasks and upload what is left of the logs."""
@@ -57,6 +65,8 @@ class Services:
         """How the gang ended, as agent 0 says."""
         log = self.context.log.error if exit_code else self.context.log.info
         log(f"gang: {reason}: {message}" if message else f"gang: {reason}", reason=reason, exit_code=exit_code)
+        if self.context.pod is not None:
+            self.context.pod.words = f"{reason}: {message}" if message else reason
 
     def on_bug(self, error: BaseException) -> None:
         text = "".join(traceback.format_exception(error))

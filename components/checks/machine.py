@@ -9,8 +9,9 @@ from components.checks.cores import cores_question, judge_cores
 from components.checks.limits import judge_open_files, judge_shm, open_files_question, shm_question
 from components.checks.memory import judge_memory, memory_question
 from components.checks.packages import judge_torch, torch_question
-from components.checks.program import program_exists, program_question
+from components.checks.program import judge_program, program_exists, program_question
 from components.checks.readings import Machine, Readings, program_environment
+from components.contracts.checks import CheckResult
 from components.contracts.gang import AcceleratorRule
 
 
@@ -33,8 +34,17 @@ def machine_probes(
     program = program_question(command)
     torch = torch_question(command=command, wants_accelerator=wants_accelerator)
     devices = accelerator_question(accelerator, num_ranks=ranks_per_device_set)
+
+    def look_for_program() -> CheckResult:
+        sent = machine.program()
+        if sent is None:
+            return program_exists(program, command=command, workdir=workdir, env=full_env)
+        return judge_program(
+            program, path=sent["path"], obstacle=sent["obstacle"], script_missing=sent.get("script_missing", "")
+        )
+
     return [
-        Probe(program, lambda: program_exists(program, command=command, workdir=workdir, env=full_env)),
+        Probe(program, look_for_program),
         Probe(torch, lambda: judge_torch(torch, versions=machine.packages(), wants_accelerator=wants_accelerator)),
         Probe(
             memory,

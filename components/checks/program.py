@@ -45,6 +45,15 @@ def program_exists(question: Question, *, command: Sequence[str], workdir: Path,
     return question.ok(program if script is None else f"{program} with {script}")
 
 
+def judge_program(question: Question, *, path: str | None, obstacle: str, script_missing: str) -> CheckResult:
+    """The answer for what somebody else found where the program will run."""
+    if path is None:
+        return question.fail(obstacle)
+    if script_missing:
+        return question.fail(f"{path} is there, but its script {script_missing} does not exist")
+    return question.ok(path)
+
+
 def resolve(name: str, *, workdir: Path, env: Mapping[str, str]) -> str | None:
     """The executable that `name` means when started in `workdir` with the PATH of `env`, or None."""
     if "/" in name:

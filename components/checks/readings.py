@@ -25,6 +25,16 @@ class DeviceReading(TypedDict):
     output: str
 
 
+class ProgramReading(TypedDict, total=False):
+    """Where the guard found the program."""
+
+    path: str | None
+    obstacle: str
+    """Why it cannot be started; empty when it can."""
+    script_missing: str
+    """The script it is asked to run, when that is not there."""
+
+
 class Readings(TypedDict, total=False):
     """Plain JSON values; every key may be missing."""
 
@@ -38,6 +48,8 @@ class Readings(TypedDict, total=False):
     shm_bytes: int | None
     """Free in /dev/shm; None when there is none."""
     open_files: int
+    program: ProgramReading
+    """Only in a pod: there the agent has other files than the program."""
     packages: dict[str, str] | None
     """Version of each installed distribution of `packages.WANTED`; None when the program is not Python."""
 
@@ -76,7 +88,13 @@ class Machine:
         sent = self._readings.get("open_files")
         return sent if sent is not None else max_open_files()
 
+    def program(self) -> ProgramReading | None:
+        """What the guard found, None when the agent sees the same files."""
+        return self._readings.get("program")
+
     def packages(self) -> dict[str, str] | None:
+        if "program" in self._readings and "packages" not in self._readings:
+            return None  # another container's
         if "packages" in self._readings:
             return self._readings["packages"]
         return installed_versions(command=self._command, workdir=self._workdir, env=self._env)

@@ -1,9 +1,12 @@
 """Starts the ranks of one node and answers for every process they leave: none outlives this one.
 
 Runs in the user's environment: this file alone, standard library, python >= 3.8, Linux. `python guard.py --socket PATH`
-connects to the agent that listens there and speaks JSON lines. Agent to guard:
+connects to the agent that listens there and speaks JSON lines. In a pod the agent is in another container: then
+`--in-pod SECONDS` says how long it is waited for, and this process ends with the exit code that the agent leaves in
+`verdict.json` beside the socket, or with 92 when it left none. Agent to guard:
 
-    {"type": "readings", "devices": [argv]}      measure this place; `devices` is run with a deadline of 10 s
+    {"type": "readings", "devices": [argv]}      measure this place; `devices` is run with a deadline of 10 s; in a pod
+                                                 also memory, cores and `program` {argv, cwd, env}
     {"type": "start", "attempt": n, "ranks": [{"rank", "argv", "env", "cwd"}]}   env: added to ours, null removes
     {"type": "signal", "signal": "SIGTERM"}      to the ranks, not to their children
     {"type": "kill", "grace_seconds": s}         SIGTERM to the ranks, then SIGKILL to every descendant
@@ -48,6 +51,10 @@ LAST_OUTPUT_BYTES = 1 << 20  # read after a rank's end even when the agent is sl
 CONNECT_SECONDS = 30.0
 QUICK_ROUNDS = 10  # for processes that are replaced by their own children faster than /proc can be read
 DEVICES_SECONDS = 10.0
+PEER_LOST = 92
+VERDICT, LAST_WORDS = "verdict.json", "/dev/termination-log"
+CGROUPS = "/sys/fs/cgroup"
+UNLIMITED = 1 << 60  # cgroup v1 writes a number near 2^63 for "no limit"
 SHELLS = (b"sh", b"bash", b"dash", b"ash", b"zsh", b"ksh", b"busybox")
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -75,8 +82,9 @@ class Devices:
 class Guard:
     """One thread, one loop; nothing in it waits."""
 
-    def __init__(self, link: socket.socket) -> None:
-        self.link, self.selector = link, selectors.DefaultSelector()
+    def __init__(self, link: socket.socket, *, in_pod: bool = False) -> None:
+        self.link, self.selector, self.in_pod = link, selectors.DefaultSelector(), in_pod
+        self.place: dict[str, Any] = {}
         self.incoming = b""
         self.outgoing: collections.deque[bytes] = collections.deque()
         self.outgoing_bytes = 0
@@ -96,7 +104,10 @@ class Guard:
         self.link.setblocking(False)
         self.selector.register(self.link, selectors.EVENT_READ, self.on_link)
         self.selector.register(wake_read, selectors.EVENT_READ, lambda _: self.on_signals(wake_read))
-        self.send(type="hello", version=1, pid=os.getpid(), host=socket.gethostname(), python=platform.python_version())
+        self.send(
+            type="hello", version=1, pid=os.getpid(), host=socket.gethostname(), python=platform.python_version(),
+            variables=sorted(os.environ), cores=usable_cores(),
+        )  # fmt: skip
         while not self.is_over:
             for key, events in self.selector.select(self.timeout()):
                 key.data(events)
@@ -184,6 +195,8 @@ class Guard:
         elif kind == "kill":
             self.kill(message["grace_seconds"])
         elif kind == "readings":
+            if self.in_pod:
+                self.place = {**free_memory(), "cores": usable_cores(), "program": look_up(message["program"])}
             self.take_readings(message["devices"])
         elif kind == "usage":
             self.send(type="usage", cpu_seconds=cpu_seconds())
@@ -359,8 +372,66 @@ class Guard:
             shm_bytes = None
         self.send(
             type="readings", devices=devices, visible_devices=os.environ.get("CUDA_VISIBLE_DEVICES"),
-            shm_bytes=shm_bytes, open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            shm_bytes=shm_bytes, open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0], **self.place,
         )  # fmt: skip
+
+
+def usable_cores() -> float:
+    """Our affinity, cut down by the quota of the container."""
+    cores = float(len(os.sched_getaffinity(0)))
+    words = read_text("cpu.max").split() or [read_text(f"cpu/cpu.cfs_{name}_us") for name in ("quota", "period")]
+    return min(cores, int(words[0]) / int(words[1])) if all(word.isdigit() for word in words) else cores
+
+
+def free_memory() -> dict[str, Any]:
+    """What the container may still use. Unused file cache is given back before anything is killed, so it is free."""
+    with open("/proc/meminfo") as file:
+        available = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
+    free = {"memory_available_bytes": available, "memory_origin": "MemAvailable"}
+    for limit, usage, statistics, cache in (
+        ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+    ):
+        most, used = read_text(limit), read_text(usage)
+        if most.isdigit() and used.isdigit() and int(most) < UNLIMITED:
+            lines = [line.split() for line in read_text(statistics).splitlines()]
+            room = int(most) - int(used) + sum(int(line[1]) for line in lines if line[0] == cache)
+            if room < available:
+                free = {"memory_available_bytes": max(0, room), "memory_origin": f"container limit {most} bytes"}
+    return free
+
+
+def look_up(program: dict[str, Any]) -> dict[str, Any]:
+    """Where the program is, as its ranks would find it, and what is wrong with it."""
+    argv, cwd = program["argv"], program["cwd"] or os.getcwd()
+    env = {**os.environ, **program["env"]}
+    if not os.path.isdir(cwd):
+        return {"path": None, "obstacle": f"the folder it would start in, {cwd}, does not exist"}
+    name = argv[0] if argv else ""
+    found = shutil.which(os.path.join(cwd, name) if "/" in name else name, path=env.get("PATH", os.defpath))
+    if not name or found is None:
+        where = f"in {cwd}" if "/" in name else f"in any folder of PATH ({env.get('PATH', os.defpath)})"
+        return {"path": None, "obstacle": f"there is no executable {name!r} {where}"}
+    return {"path": found, "obstacle": "", "script_missing": missing_script(argv, cwd)}
+
+
+def missing_script(argv: list[str], cwd: str) -> str:
+    """The script that an interpreter is asked to run, when it is not there."""
+    if not os.path.basename(argv[0]).startswith(("python", "pypy", "torchrun", "accelerate")):
+        return ""
+    for word in argv[1:]:
+        if word in ("-m", "-c", "--module"):
+            return ""
+        if word.endswith(".py") and not word.startswith("-"):
+            path = os.path.join(cwd, word)
+            return "" if os.path.isfile(path) else path
+    return ""
+
+
+def read_text(name: str) -> str:
+    with contextlib.suppress(OSError), open(os.path.join(CGROUPS, name)) as file:
+        return file.read().strip()
+    return ""
 
 
 # --- processes
@@ -474,9 +545,9 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def connect(path: str) -> socket.socket:
+def connect(path: str, seconds: float = CONNECT_SECONDS) -> socket.socket:
     """The agent's socket, which may appear a little later. Paths longer than a socket's 107 bytes work too."""
-    deadline, parent = time.monotonic() + CONNECT_SECONDS, os.getppid()
+    deadline, parent = time.monotonic() + seconds, os.getppid()
     while True:
         link, folder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), -1
         try:
@@ -485,6 +556,8 @@ def connect(path: str) -> socket.socket:
             return link
         except OSError as error:
             link.close()
+            if os.path.exists(verdict_of(path)):  # the agent of this pod could not even begin
+                sys.exit(leave_pod(path))
             if time.monotonic() >= deadline or os.getppid() != parent:
                 sys.exit(f"guard: no agent at {path}: {error}")
         finally:
@@ -493,10 +566,37 @@ def connect(path: str) -> socket.socket:
         time.sleep(0.05)
 
 
+def verdict_of(path: str) -> str:
+    return os.path.join(os.path.dirname(path), VERDICT)
+
+
+def leave_pod(path: str) -> int:
+    """The agent's exit code, which is the pod's; its words become the container's termination message."""
+    code, words = PEER_LOST, "the agent of this pod is gone without a verdict; the ranks are killed"
+    with contextlib.suppress(OSError, ValueError, KeyError), open(verdict_of(path)) as file:
+        verdict = json.load(file)
+        code, words = int(verdict["exit_code"]), str(verdict["message"])
+    with contextlib.suppress(OSError), open(LAST_WORDS, "w") as log:
+        log.write(words[:4000])
+    return code
+
+
+def end_before_start(number: int, frame: object) -> None:
+    """A pod that is told to go while its agent is still on the way."""
+    sys.exit(PEER_LOST)
+
+
 def main() -> None:
-    if len(sys.argv) != 3 or sys.argv[1] != "--socket":
-        sys.exit("usage: python guard.py --socket PATH")
-    Guard(connect(sys.argv[2])).run()
+    if len(sys.argv) not in (3, 5) or sys.argv[1] != "--socket" or sys.argv[3:4] not in ([], ["--in-pod"]):
+        sys.exit("usage: python guard.py --socket PATH [--in-pod SECONDS]")
+    path = sys.argv[2]
+    if len(sys.argv) == 3:
+        Guard(connect(path)).run()
+        return
+    # As the first process of a container we get no signal that we do not handle.
+    signal.signal(signal.SIGTERM, end_before_start)
+    Guard(connect(path, float(sys.argv[4])), in_pod=True).run()
+    sys.exit(leave_pod(path))
 
 
 if __name__ == "__main__":
