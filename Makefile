@@ -24,7 +24,8 @@ $(INSTALLED): requirements.lock bootstrap.lock
 	$(BIN)/python -m compileall -q components infra pipelines templates
 	touch $@
 
-# mosaicml-streaming wants other versions of numpy and xxhash than we use. Only tests and benchmarks run it, as a process.
+# mosaicml-streaming wants other versions of numpy and xxhash than we use, and `wids` comes with an older webdataset. Only
+# tests and benchmarks run these, as processes.
 $(READERS): tests/readers.lock $(INSTALLED)
 	test -x .venv-readers/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python .venv-readers
 	$(BIN)/uv pip sync --quiet --python .venv-readers/bin/python --require-hashes --compile-bytecode tests/readers.lock
@@ -60,7 +61,7 @@ bench: $(INSTALLED) $(READERS) $(S3_SERVER)  ## the speed and size figures of th
 lock: $(INSTALLED)  ## resolve the dependencies anew: names, versions and hashes, no hosts
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes --no-header --no-annotate -o requirements.lock pyproject.toml
 	grep -E '^(torch|triton|nvidia-|cuda-)[a-z0-9-]*==' requirements.lock | cut -d' ' -f1 > $(VENV)/shared.txt
-	echo 'mosaicml-streaming>=0.13' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c $(VENV)/shared.txt -o tests/readers.lock -
+	printf '%s\n' 'mosaicml-streaming>=0.13' 'webdataset<0.3' 'datasets>=3' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c $(VENV)/shared.txt -o tests/readers.lock -
 	echo 'uv>=0.9' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -o bootstrap.lock -
 
 clean:  ## remove .venv, .venv-readers, build and caches, never runs or storage

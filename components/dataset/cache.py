@@ -29,6 +29,7 @@ from components.contracts.units import format_size, parse_size
 from components.dataset.cache_fill import NUM_CONNECTIONS, Filler, Wanted
 from components.dataset.cache_folder import CacheFolder, refusals
 from components.dataset.cache_lease import Lease, hold
+from components.dataset.sidecars import sidecars
 from components.errors import BadInput, Transient
 from components.runtime.log import Log
 from components.storage.base import ObjectStore, key_parts
@@ -93,7 +94,8 @@ def open_data(
     if in_place is not None and not settings.copies_mounts:
         return LocalData(in_place)
     raw = store.read(key)
-    wanted = _files_of(ShardManifest.from_bytes(raw, where=store.uri_of(key)), key)
+    manifest = ShardManifest.from_bytes(raw, where=store.uri_of(key))
+    wanted = _files_of(manifest, key)
     folder = CacheFolder(settings.root)
     folder.create()
     lease, freed = hold(
@@ -109,7 +111,7 @@ def open_data(
         progress = filler.fill(wanted)
         log.info(progress.summary(), cache=str(folder.root))
         with refusals(folder.root):
-            return LocalData(_lay_out(lease, wanted, key, raw), lease)
+            return LocalData(_lay_out(lease, wanted, key, {**sidecars(manifest), posixpath.basename(key): raw}), lease)
     except BaseException:
         lease.close()
         raise
@@ -129,8 +131,10 @@ def _files_of(manifest: ShardManifest, key: str) -> list[Wanted]:
     return wanted
 
 
-def _lay_out(lease: Lease, wanted: Sequence[Wanted], key: str, manifest: bytes) -> Path:
-    """The storage's own folders, as far as the manifest reaches, with links instead of copies."""
+def _lay_out(lease: Lease, wanted: Sequence[Wanted], key: str, beside: Mapping[str, bytes]) -> Path:
+    """The storage's own folders, as far as the manifest reaches, with links instead of copies; `beside` them the
+    manifest and what loaders expect there.
+    """
     for one in wanted:
         path = lease.view / one.key
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -138,7 +142,8 @@ def _lay_out(lease: Lease, wanted: Sequence[Wanted], key: str, manifest: bytes) 
             _link(lease.folder.blob(one.sha256), path)
     path = lease.view / key
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(manifest)
+    for name, data in beside.items():
+        path.with_name(name).write_bytes(data)
     return path
 
 

@@ -50,10 +50,8 @@ def test_verify_and_export_say_what_they_did(tmp_path: Path) -> None:
     assert values(shard(tmp_path, "verify", "--version", version, "--level", "2"))["level"] == "records"
     assert values(shard(tmp_path, "export", "--version", version, "--to", str(tmp_path / "out")))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "manifest.json",
-        "shard-000000.tar",
-        "shards.txt",
-    ]
+        "README.md", "manifest.json", "shard-000000.tar", "shards.txt", "wids.json",
+    ]  # fmt: skip
 
     (file,) = (tmp_path / "storage" / "data" / "shards").glob("*.tar")
     file.write_bytes(file.read_bytes()[:-1024] + b"x" * 1024)
