@@ -4,14 +4,18 @@ python -m tests.soak [--seed N] [--schedules N] [--kills N] [--skip-s3] [--skip-
 """
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import secrets
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
+from components.storage.base import ObjectStore
 from components.storage.local import LocalStore
 from tests.components.ledger.schedules import run_part
 from tests.components.retain.killing import Mortals, run_rounds
@@ -21,7 +25,7 @@ from tests.model.bounds import LARGE, SMALL
 from tests.model.explore import explore
 
 SCHEDULES_EACH = 5000
-ROUNDS_EACH = 10
+ROUNDS_EACH = 5
 
 
 def main(argv: list[str]) -> int:
@@ -66,24 +70,30 @@ def _run_schedules(seed: int, num_schedules: int) -> None:
                 print(f"schedules: {done} of {num_schedules}, seeds {seed} to {seed + num_schedules - 1}", flush=True)
 
 
-def _kill(seed: int, num_kills: int, *, with_s3: bool) -> None:
-    for number in range(0, num_kills, ROUNDS_EACH):
-        rounds = min(ROUNDS_EACH, num_kills - number)
-        with tempfile.TemporaryDirectory() as name, Mortals(Path(name)) as mortals:
-            ledger = run_rounds(mortals, LocalStore(Path(name, "storage")), seed=seed + number, num_rounds=rounds)
-        print(f"kill -9 on disk: {number + rounds} of {num_kills}, {len(ledger.state().checkpoints)} checkpoints")
-    if not with_s3:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        server = S3Server(Path(folder))
-        try:
-            for number in range(0, num_kills, ROUNDS_EACH):
-                rounds = min(ROUNDS_EACH, num_kills - number)
-                with tempfile.TemporaryDirectory() as name, Mortals(Path(name), server.environment) as mortals:
-                    ledger = run_rounds(mortals, server.new_store(), seed=seed + number, num_rounds=rounds)
-                print(f"kill -9 on S3: {number + rounds} of {num_kills}, {len(ledger.state().checkpoints)} checkpoints")
-        finally:
-            server.close()
+def _kill(seed: int, num_seeds: int, *, with_s3: bool) -> None:
+    """On each store `num_seeds` storages, each with some rounds of writers and cleaners that all die."""
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        stores: dict[str, Callable[[], ObjectStore]] = {
+            "disk": lambda: LocalStore(Path(name, f"storage-{secrets.token_hex(8)}"))
+        }
+        environment = {}
+        if with_s3:
+            server = S3Server(Path(name, "s3"))
+            stack.callback(server.close)
+            stores["S3"], environment = server.new_store, server.environment
+        mortals = stack.enter_context(Mortals(Path(name), environment))
+        for where, new_store in stores.items():
+            found: Counter[str] = Counter()
+            for number in range(num_seeds):
+                state = run_rounds(mortals, new_store(), seed=seed + number, num_rounds=ROUNDS_EACH).state()
+                found.update(entry.status for entry in state.checkpoints.values())
+                found["terms"] += state.term
+                if (number + 1) % 20 == 0 or number + 1 == num_seeds:
+                    counts = ", ".join(f"{count} {what}" for what, count in sorted(found.items()))
+                    print(
+                        f"kill -9 on {where}: {number + 1} of {num_seeds} seeds from {seed}, {ROUNDS_EACH} rounds of"
+                        f" three deaths each: {counts}", flush=True,
+                    )  # fmt: skip
 
 
 if __name__ == "__main__":
