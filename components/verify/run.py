@@ -5,6 +5,7 @@ from dataclasses import replace
 from time import monotonic
 
 from components.contracts.checkpoint import VerifyLevel
+from components.contracts.names import DURING_TRAINING
 from components.contracts.units import format_size
 from components.errors import BadInput, VerificationFailed
 from components.integrity.compare import Previous
@@ -21,8 +22,6 @@ from components.verify.load import load_files
 from components.verify.spec import VerifySpec
 
 _NUM_LOGGED = 50
-_DURING_TRAINING = "training-"
-"""How agent 0 names the tasks it runs beside the ranks."""
 
 
 def run(context: StageContext, spec: VerifySpec) -> Mapping[str, str]:
@@ -35,7 +34,7 @@ def run(context: StageContext, spec: VerifySpec) -> Mapping[str, str]:
     if entry.status in ("quarantined", "retired"):
         raise _failed(entry)
     level = spec.level
-    if level == "load" and context.task.startswith(_DURING_TRAINING):
+    if level == "load" and context.task.startswith(f"{DURING_TRAINING}-"):
         level = "tensors"  # loading would take memory from the ranks; the stage after training does it
     verify_entry(ledger, entry, level, context.log)
     return {"checkpoint": entry.checkpoint, "verdict": "verified", "level": level}

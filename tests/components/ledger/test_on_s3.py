@@ -11,7 +11,17 @@ from components.ledger.state import LedgerState
 from components.retain.apply import apply_retention
 from components.runtime.log import Log
 from components.storage.s3 import S3Store
-from tests.components.ledger.building import NOW, a_begun_run, a_checkpoint, a_ledger, a_stage, selected
+from tests.components.ledger.building import (
+    DATA_VERSION,
+    NOW,
+    a_begun_run,
+    a_checkpoint,
+    a_ledger,
+    a_stage,
+    safetensors_bytes,
+    selected,
+)
+from tests.components.ledger.test_requests import committed
 from tests.fakes.s3_proxy import Fault, S3Proxy
 from tests.fakes.s3_server import ROOT, S3Server
 
@@ -80,6 +90,28 @@ def test_many_records_are_folded_with_few_requests(
 
     assert a_ledger(proxied_store).state().seq == 600
     assert s3_proxy.count("GET") < 120  # 2 snapshots, 88 records after them, one listing, one look beyond the end
+
+
+def test_a_commit_is_three_small_requests_at_the_wire_beyond_its_data(
+    proxied_store: S3Store, s3_proxy: S3Proxy, tmp_path: Path
+) -> None:
+    files = {"model.safetensors": safetensors_bytes({"weight": [0.5] * 100_000}), "optimizer.pt": bytes(300_000)}
+    ledger, stage = a_ledger(proxied_store), a_stage(tmp_path / "stage", files)
+    term = a_begun_run(ledger)
+    committed(ledger, stage, 10, term)
+    s3_proxy.behave()
+
+    committed(ledger, stage, 20, term)
+
+    bucket = f"/{proxied_store._place.bucket}/checkpoints/gpt/v1"
+    folder = f"{bucket}/{DATA_VERSION}/step-000000000020/term-000001"
+    assert s3_proxy.seen == [
+        ("PUT", f"{folder}/model.safetensors"),
+        ("PUT", f"{folder}/optimizer.pt"),
+        ("PUT", f"{folder}/receipts/000000.json"),
+        ("PUT", f"{folder}/MANIFEST.json"),
+        ("PUT", f"{bucket}/log/000000000004.json"),
+    ]
 
 
 def test_a_run_from_its_claim_to_deletion(s3_store: S3Store, tmp_path: Path) -> None:
