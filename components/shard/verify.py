@@ -27,7 +27,7 @@ def verify_version(
     index, num_tasks = task
     own = manifest.shards[index::num_tasks]
     progress = Progress(log, "shards proven", total=len(own))
-    faults = list(_manifest_faults(store, manifest, version, level))
+    faults = [str(fault) for fault in _manifest_faults(store, manifest, version, level)]
     for shard in own:
         found = list(
             faults_of_shard(store, data_version_folder(version), shard, manifest.options, level, entry=shard.entry)
@@ -37,13 +37,12 @@ def verify_version(
                 f"shard {shard.index}: {fault}", shard=shard.index, file=fault.file, offset=fault.offset,
                 expected=fault.expected, found=fault.actual,
             )  # fmt: skip
-        faults += found
+        faults += [f"shard {shard.index}: {fault}" for fault in found]
         progress.add(num_bytes=sum(file.size_bytes for file in shard.files))
     if faults:
-        told = [str(fault) for fault in faults[:_NAMED]]
         more = [f"and {len(faults) - _NAMED} more"] if len(faults) > _NAMED else []
         raise VerificationFailed(
-            "DataDamaged", f"{version} is not what its manifest says:\n  " + "\n  ".join(told + more),
+            "DataDamaged", f"{version} is not what its manifest says:\n  " + "\n  ".join(faults[:_NAMED] + more),
             "delete the damaged files and run the same plan again: it makes exactly them",
         )  # fmt: skip
     log.info(f"{version}: {len(own)} shards hold, proven by their {level}")
@@ -67,11 +66,15 @@ def _manifest_faults(store: ObjectStore, manifest: ShardManifest, version: str, 
         yield Fault("manifest.json", "does not add up to its data version", expected=version, actual=found)
     if [shard.index for shard in manifest.shards] != list(range(len(manifest.shards))):
         yield Fault("manifest.json", "does not name its shards in order")
+    wrong = "is not what the manifest says it should be"
     for name, data in sidecars(manifest).items():
         key = f"{data_version_folder(version)}/{name}"
         stored = store.find(key)
         if stored is None:
             yield Fault(name, "is missing", expected=f"{len(data)} bytes")
-        elif stored.size_bytes != len(data) or (level != "files" and store.read(key) != data):
-            yield Fault(name, "is not what the manifest says it should be", expected=f"{len(data)} bytes",
-                        actual=f"{stored.size_bytes}")  # fmt: skip
+        elif stored.size_bytes != len(data):
+            yield Fault(name, wrong, expected=f"{len(data)} bytes", actual=f"{stored.size_bytes}")
+        elif level != "files" and (now := store.read(key)) != data:
+            place = next(at for at, (one, other) in enumerate(zip(data, now, strict=True)) if one != other)
+            was, is_now = repr(data[place : place + 16]), repr(now[place : place + 16])
+            yield Fault(name, wrong, offset=place, expected=was, actual=is_now)

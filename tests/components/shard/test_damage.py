@@ -158,7 +158,7 @@ def test_a_page_of_parquet_is_told_by_its_checksum(damaged: Damaged) -> None:
         ("manifest.json", b'"sha256":"', b'"sha256":"00', "manifest.json: does not add up to its data version"),
         ("manifest.json", b'"index":0', b'"index":1', "manifest.json: does not name its shards in order"),
         ("index.json", b'"samples": ', b'"samples":  ', "index.json: is not what the manifest says"),
-        ("shards.txt", b".mds", b".msd", "shards.txt: is not what the manifest says"),
+        ("shards.txt", b".mds", b".msd", "shards.txt, byte 47: is not what the manifest says"),
     ],
 )
 def test_an_edited_manifest_or_sidecar_is_told(
