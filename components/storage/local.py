@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from components.errors import Transient
+from components.storage import past_cache
 from components.storage.base import UNFINISHED, AlreadyExists, ObjectInfo, ObjectNotFound, StorageError, key_parts
 
 _TRANSIENT = (errno.ESTALE, errno.ETIMEDOUT, errno.EINTR, errno.EAGAIN)
-_COPY_BYTES = 1 << 20
 _FOLDER_TRIES = 10
 
 
@@ -37,13 +37,7 @@ class LocalStore:
     def create_from(self, key: str, source: Path) -> str:
         digest = hashlib.sha256()
 
-        def copy(file: BinaryIO) -> None:
-            with source.open("rb") as stream:
-                while chunk := stream.read(_COPY_BYTES):
-                    digest.update(chunk)
-                    file.write(chunk)
-
-        self._write(key, copy, exclusive=True)
+        self._write(key, lambda file: past_cache.copy(source, file, digest.update), exclusive=True)
         return digest.hexdigest()
 
     def replace(self, key: str, data: bytes) -> None:
@@ -122,8 +116,8 @@ class LocalStore:
             try:
                 descriptor = _open_nameless(temporary.parent)
                 if descriptor is None:
-                    return temporary.open("xb"), False
-                return os.fdopen(descriptor, "wb"), True
+                    return temporary.open("xb", buffering=0), False
+                return os.fdopen(descriptor, "wb", buffering=0), True
             except FileNotFoundError:
                 if not tries_left:  # a concurrent delete removed the folder while it was empty
                     raise
@@ -229,4 +223,6 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _write_all(file: BinaryIO, data: bytes | bytearray) -> None:
-    file.write(data)
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
