@@ -1,4 +1,4 @@
-"""Every damage in tests/damage/data is told, by the right level, as a command, by the stage: shard, offset, both values.
+"""Every damage in tests/damage/data is told by its level, by the command and by the stage: shard, offset, both values.
 
 The readers people use say nothing about most of these, and some then train on fewer samples than there are.
 """
