@@ -44,7 +44,7 @@ class Odd(io.FileIO):
 
 @pytest.mark.parametrize("oddity", [{"refuses": errno.EINVAL}, {"most": 4096 * 100}, {"most": 100_000}])
 def test_a_disk_of_another_kind_gets_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, oddity: dict[str, int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, oddity: dict[str, Any]
 ) -> None:
     content = os.urandom(5 * MIB + 17)
     monkeypatch.setattr(os, "fdopen", functools.partial(Odd, **oddity))
