@@ -25,7 +25,7 @@ from components.agent.guard_link import GuardFailed
 from components.agent.hub import Hub
 from components.agent.messages import Finish, FromNode, GuardLost, Progressed, Terminated
 from components.agent.node import Node
-from components.agent.publishing import commit_step, prepare_start
+from components.agent.publishing import catch_up, commit_step, prepare_start
 from components.agent.run_context import RunContext
 from components.agent.services import Services
 from components.agent.upkeep import Upkeep
@@ -135,10 +135,12 @@ class Lead:
     async def _verify(self, action: VerifyStep) -> None:
         assert self._upkeep is not None
         self._on_event(await self._upkeep.verify(action))
+        self._loop.run_in_executor(self._ledger, catch_up, self._context)
 
     async def _retain(self, action: Retain) -> None:
         assert self._upkeep is not None
         self._on_event(await self._upkeep.retain(action))
+        self._loop.run_in_executor(self._ledger, catch_up, self._context)
 
     async def _tick_forever(self) -> None:
         while True:

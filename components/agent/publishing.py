@@ -3,7 +3,7 @@
 import socket
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,13 +25,15 @@ def publish_step(context: RunContext, term: int, step: int, source: Path) -> Tro
     """Copy this node's files of one step and leave a receipt. None when that worked."""
     folder = step_folder(context.spec, term=term, step=step)
     try:
-        _patiently(
+        receipt = _patiently(
             lambda: publish_files(
                 context.store, folder=folder, source=source, node_rank=context.node_rank, term=term, step=step
             )
         )
     except (ArgosyError, OSError) as error:
         return _trouble(error)
+    if context.node_rank == 0:
+        context.left_receipts[term, step] = receipt
     return None
 
 
@@ -39,12 +41,14 @@ def commit_step(context: RunContext, action: CommitStep) -> Committed | CommitFa
     """Write the manifest over all receipts and append COMMIT."""
     spec, term, step, ledger = context.spec, action.term, action.step, context.ledger
     assert spec.checkpoint is not None
-    folder, writers = step_folder(spec, term=term, step=step), spec.checkpoint.writing_nodes(spec.num_nodes)
+    folder, own = step_folder(spec, term=term, step=step), context.left_receipts.pop((term, step), None)
+    others = [rank for rank in spec.checkpoint.writing_nodes(spec.num_nodes) if rank != 0 or own is None]
 
     def work() -> str:
+        receipts = receipts_present(context.store, folder=folder, node_ranks=others)
         manifest, sha256 = write_manifest(
-            context.store, receipts=receipts_present(context.store, folder=folder, node_ranks=writers),
-            experiment=spec.experiment, model_version=spec.model_version, data_version=spec.data_version, run=spec.run,
+            context.store, receipts=receipts if own is None else (own, *receipts), experiment=spec.experiment,
+            model_version=spec.model_version, data_version=spec.data_version, run=spec.run,
             term=term, step=step, world_size=spec.world_size, parent=action.parent, metrics=action.metrics,
             lineage=context.lineage,
         )  # fmt: skip
@@ -55,6 +59,12 @@ def commit_step(context: RunContext, action: CommitStep) -> Committed | CommitFa
         return Committed(term, step, _patiently(work))
     except (ArgosyError, OSError) as error:
         return CommitFailed(term, step, _trouble(error), is_fenced=isinstance(error, Fenced))
+
+
+def catch_up(context: RunContext) -> None:
+    """Read what verify and retain have added to the ledger, so that the next commit finds its position at once."""
+    with suppress(ArgosyError):  # then whoever needs the ledger next says so
+        context.ledger.state()
 
 
 def prepare_start(context: RunContext, action: Prepare, *, restarts_before: int) -> Prepared | PrepareFailed:

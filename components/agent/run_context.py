@@ -1,13 +1,13 @@
 """What every part of one agent needs to know."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from components.agent.lineage import lineage_of
 from components.agent.logs import LogStreams
 from components.agent.pod import PodSide
-from components.contracts.checkpoint import Lineage
+from components.contracts.checkpoint import CheckpointReceipt, Lineage
 from components.contracts.gang import GangSpec
 from components.contracts.names import gang_name
 from components.ledger.log import Ledger
@@ -30,6 +30,8 @@ class RunContext:
     """Name of this node, for people."""
     pod: PodSide | None = None
     """None: the guard is our own child."""
+    left_receipts: dict[tuple[int, int], CheckpointReceipt] = field(default_factory=dict)
+    """Of this node, by (term, step), until the step is committed: agent 0 need not fetch what it has just written."""
 
     @property
     def gang(self) -> str:
