@@ -9,17 +9,27 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from components.contracts.units import parse_duration
 from components.errors import BadInput
+from infra.pod_view import (
+    Labels,
+    MountView,
+    NameView,
+    Number,
+    PodGcView,
+    PodPatch,
+    PodSecurityView,
+    ResourcesView,
+    TemplateMetadataView,
+    TolerationView,
+    TtlView,
+    VariableView,
+    View,
+    VolumeView,
+)
 from infra.refusals import refusals
-
-
-def _int_of_text(value: object) -> object:
-    # Kubernetes' IntOrString: Argo takes 3 and "3".
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
 
 
 def _duration_text(text: str) -> str:
@@ -28,14 +38,6 @@ def _duration_text(text: str) -> str:
 
 
 DurationText = Annotated[str, AfterValidator(_duration_text)]
-Number = Annotated[int, BeforeValidator(_int_of_text), Field(ge=0)]
-Labels = dict[str, str]
-
-
-class View(BaseModel):
-    """Base of the view: frozen, no unknown keys, names as Argo spells them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, defer_build=True)
 
 
 class ParameterView(View):
@@ -98,13 +100,6 @@ class RetryView(View):
     backoff: BackoffView | None = None
 
 
-class VariableView(View):
-    """An environment variable. What is secret is never written here: on one machine it is inherited."""
-
-    name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-    value: str = ""
-
-
 class ContainerView(View):
     """One process."""
 
@@ -113,6 +108,8 @@ class ContainerView(View):
     args: tuple[str, ...] = ()
     env: tuple[VariableView, ...] = ()
     """Over what the place itself sets."""
+    resources: ResourcesView | None = None
+    volume_mounts: tuple[MountView, ...] = ()
 
 
 class SequenceView(View):
@@ -158,13 +155,6 @@ class DagView(View):
         return next((task for task in self.tasks if task.name == name), None)
 
 
-class TemplateMetadataView(View):
-    """Labels and annotations of pods."""
-
-    labels: Labels = {}
-    annotations: Labels = {}
-
-
 class TemplateView(View):
     """A container or a DAG."""
 
@@ -179,6 +169,9 @@ class TemplateView(View):
     pod_spec_patch: str | None = None
     """JSON; locally only terminationGracePeriodSeconds acts."""
     metadata: TemplateMetadataView = TemplateMetadataView()
+    annotations: Labels = {}
+    """Of the template itself: its display name."""
+    service_account_name: str | None = None
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> "TemplateView":
@@ -189,21 +182,6 @@ class TemplateView(View):
     @property
     def is_leaf(self) -> bool:
         return self.container is not None
-
-
-class TtlView(View):
-    """When the finished Workflow object is deleted."""
-
-    seconds_after_completion: Number | None = None
-    seconds_after_success: Number | None = None
-    seconds_after_failure: Number | None = None
-
-
-class PodGcView(View):
-    """When finished pods are deleted."""
-
-    strategy: str
-    delete_delay_duration: str | None = None
 
 
 class SpecView(View):
@@ -218,6 +196,14 @@ class SpecView(View):
     ttl_strategy: TtlView | None = None
     pod_gc: Annotated[PodGcView | None, Field(alias="podGC")] = None
     pod_metadata: TemplateMetadataView | None = None
+    service_account_name: str | None = None
+    image_pull_secrets: tuple[NameView, ...] = ()
+    security_context: PodSecurityView | None = None
+    volumes: tuple[VolumeView, ...] = ()
+    pod_spec_patch: PodPatch | None = None
+    """JSON: what all pods have in common, those containers too that Argo adds."""
+    node_selector: Labels = {}
+    tolerations: tuple[TolerationView, ...] = ()
 
     def template(self, name: str) -> TemplateView | None:
         return next((template for template in self.templates if template.name == name), None)
@@ -228,6 +214,7 @@ class MetadataView(View):
 
     name: str | None = None
     generate_name: str | None = None
+    namespace: str | None = None
     labels: Labels = {}
     annotations: Labels = {}
 
@@ -246,10 +233,25 @@ WITHOUT_MEANING: Mapping[tuple[type[View], str], str] = {
     (MetadataView, "labels"): "nothing selects runs by label on one machine",
     (MetadataView, "annotations"): "they are for the Argo UI",
     (MetadataView, "generateName"): "a run is named when it is submitted",
+    (MetadataView, "namespace"): "one machine has no namespaces",
     (TemplateView, "metadata"): _CLUSTER_ONLY,
+    (TemplateView, "annotations"): "they are for the Argo UI",
+    (TemplateView, "serviceAccountName"): _CLUSTER_ONLY,
     (SpecView, "ttlStrategy"): "a run's folder stays until it is deleted",
     (SpecView, "podGC"): _CLUSTER_ONLY,
     (SpecView, "podMetadata"): _CLUSTER_ONLY,
+    (SpecView, "serviceAccountName"): _CLUSTER_ONLY,
+    (SpecView, "imagePullSecrets"): "no image is pulled on one machine",
+    (SpecView, "securityContext"): "a stage runs as whoever submitted it",
+    (SpecView, "volumes"): "a stage writes to its attempt's own folder",
+    (
+        SpecView,
+        "podSpecPatch",
+    ): "it fences pods in and tells them who they are; here the engine does, and AWS_* is inherited",
+    (SpecView, "nodeSelector"): "there is one machine",
+    (SpecView, "tolerations"): "there is one machine",
+    (ContainerView, "resources"): "stages share this machine without limits",
+    (ContainerView, "volumeMounts"): "a stage writes to its attempt's own folder",
     (ContainerView, "image"): "stages run in this checkout's environment; the image only names itself in log lines",
     (ParameterView, "description"): "it is for the Argo UI",
 }

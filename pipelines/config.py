@@ -22,16 +22,15 @@ from components.contracts.names import ExperimentName, Identifier
 from components.contracts.units import format_duration
 from components.errors import BadInput
 from components.storage.location import S3Location, StoreOptions, parse_location
+from pipelines.cluster_sections import ArgoSection, DnsLabel, ObjectName, PlacementSection
+from pipelines.field_types import Section, Text, Time
 from pipelines.sections import (
     CheckpointSection,
     LaunchSection,
     PreflightSection,
     ResumeSection,
     RetainSection,
-    Section,
     ShardSection,
-    Text,
-    Time,
     VerifySection,
 )
 from pipelines.storage_section import StorageOptionsSection
@@ -90,6 +89,17 @@ class TrainConfig(Section):
     """Container image of the ranks. Without meaning on one machine."""
     platform_image: Plain | None = None
     """Container image of the stages. On one machine it only names itself in log lines."""
+    namespace: DnsLabel | None = None
+    """Namespace of the cluster the Workflow runs in. Default: the one of the kubeconfig or token."""
+    service_account: ObjectName | None = None
+    """Service account of every stage's pod. Default: argosy-stage, and argosy-launcher for launch and finish, as
+    infra/kubernetes installs them."""
+    image_pull_secrets: tuple[ObjectName, ...] | None = None
+    """Names of the Secrets that let the cluster pull the images."""
+    argo: ArgoSection | None = None
+    """Which Argo runs the Workflow."""
+    placement: PlacementSection | None = None
+    """Where the stages' pods may run."""
     deadline: Time | None = None
     """Deadline of the whole Workflow. Default: the longest its stages can take with all their retries."""
     shard: ShardSection
@@ -169,7 +179,8 @@ def _conflicts(config: TrainConfig) -> Iterable[tuple[str, str, str]]:
             f"set at least {path}, or lower launch.limits.run, launch.retries or the stages' timeout",
         )
     is_s3 = config.storage is not None and isinstance(parse_location(config.storage), S3Location)
-    if config.store_options != StoreOptions() and not is_s3:
+    secrets = config.storage_options and (config.storage_options.credentials_secret or config.storage_options.ca_secret)
+    if (config.store_options != StoreOptions() or secrets) and not is_s3:
         yield "storage_options", "has no effect without an s3:// storage", "set storage, or leave it out"
     if config.checkpoint is None and config.resume.source not in ("latest", "fresh"):
         yield (

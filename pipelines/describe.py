@@ -7,6 +7,7 @@ import ast
 import functools
 import inspect
 import textwrap
+import typing
 from typing import Any
 
 from pydantic import BaseModel
@@ -56,5 +57,12 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _models_in(model: type[BaseModel]) -> list[type[BaseModel]]:
-    inner = [model_of(info.annotation) for info in model.model_fields.values()]
-    return [model, *(found for cls in inner if cls for found in _models_in(cls))]
+    inner = [found for info in model.model_fields.values() for found in _named_in(info.annotation)]
+    return [model, *(found for cls in inner for found in _models_in(cls))]
+
+
+def _named_in(annotation: Any) -> list[type[BaseModel]]:
+    """Models in `annotation`, those in lists and mappings too."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in typing.get_args(annotation) for found in _named_in(part)]

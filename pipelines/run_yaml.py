@@ -58,9 +58,16 @@ def _value(value: Any) -> str:
     return json.dumps(value)
 
 
+class _Quoting(yaml.SafeDumper):
+    """Strings in the style that is asked for: Hera changes how every other dumper of the process writes them."""
+
+
+_Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text))
+
+
 def _quoted(text: str) -> str:
     # Not JSON's quotes: it writes characters beyond the first plane as surrogate pairs, which YAML refuses.
-    quoted: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=2**31 - 1)
+    quoted: str = yaml.dump(text, Dumper=_Quoting, default_style='"', allow_unicode=True, width=2**31 - 1)
     return quoted.rstrip("\n")
 
 

@@ -2,18 +2,7 @@
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    StringConstraints,
-    ValidationInfo,
-    WithJsonSchema,
-    field_validator,
-)
+from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, WithJsonSchema, field_validator
 from pydantic_core import PydanticKnownError
 
 from components.contracts.checkpoint import VerifyLevel, Writers
@@ -21,63 +10,20 @@ from components.contracts.dataset import FieldType, OverLong, ProofLevel, ReadAs
 from components.contracts.gang import AcceleratorRule
 from components.contracts.names import is_experiment_name, parse_checkpoint_id
 from components.contracts.retention import RetentionPolicy
-from components.contracts.units import Duration, Size, format_duration, write_size
-
-
-def _printable(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("holds a NUL character, which no program can be given")
-    return text
-
-
-Text = Annotated[str, AfterValidator(_printable)]
-
-
-def _unit_is_written(value: object, info: ValidationInfo) -> object:
-    if info.mode == "json" and not isinstance(value, str):  # from YAML: a bare number hides whether it means s or ms
-        raise ValueError(f"is {value}, without a unit; write for example 90s, 1h30m or 512MiB")
-    return value
-
-
-def _at_most_30_days(seconds: float) -> float:
-    if not 0 < seconds <= MAX_TIME_SECONDS:
-        raise ValueError(f"is {format_duration(seconds)}; set more than 0 and at most 30d")
-    return seconds
-
-
-MAX_TIME_SECONDS = 30 * 86400
-
-Time = Annotated[
-    Duration,
-    BeforeValidator(_unit_is_written, json_schema_input_type=str),
-    AfterValidator(_at_most_30_days),
-    PlainSerializer(format_duration, return_type=str, when_used="json"),
-]
-"""A duration as people write it, `90s`, `1h30m`: more than 0, at most 30 days."""
-
-Bytes = Annotated[
-    Size,
-    BeforeValidator(_unit_is_written, json_schema_input_type=str),
-    PlainSerializer(write_size, return_type=str, when_used="json"),
-]
-"""A size as people write it, `512MiB`, `2GB`."""
-
-Retries = Annotated[int, Field(ge=0, le=20)]
-
-OURS = ("ARGOSY_", "PET_", "TORCHELASTIC_")
-"""Prefixes of environment variables that belong to the gang."""
-RENDEZVOUS = frozenset(
-    ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
+from pipelines.cluster_sections import (
+    DnsLabel,
+    EnvFrom,
+    LabelKey,
+    LabelValue,
+    LostNodeSection,
+    ObjectName,
+    RankResources,
+    SecretVariable,
+    StageResources,
+    Toleration,
+    Volume,
 )
-
-
-def _free_variable(name: str) -> str:
-    if name in RENDEZVOUS or name.startswith(OURS):
-        raise ValueError(f"{name} is set by Argosy for every rank; choose another name")
-    return name
-
-
-EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), AfterValidator(_free_variable)]
+from pipelines.field_types import Bytes, EnvName, Retries, Section, Text, Time
 
 
 def _resume_point(text: str) -> str:
@@ -97,12 +43,6 @@ def _resume_point(text: str) -> str:
     )
 
 
-class Section(BaseModel):
-    """Base of every section: frozen, no unknown keys, no silent conversion."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
-
-
 class StageLimits(Section):
     """What every stage takes. `timeout` is the deadline of one attempt, so a stage may take (retries + 1) times it."""
 
@@ -110,6 +50,8 @@ class StageLimits(Section):
     """Deadline of one attempt of the stage, for example 30m; more than 0, at most 30d."""
     retries: Retries
     """How often the stage is tried again after a passing fault (store, network, lost pod): 0 to 20."""
+    resources: StageResources = StageResources()
+    """What the stage's pod asks for in a cluster."""
 
 
 class BadRecords(Section):
@@ -162,6 +104,7 @@ class ShardSection(StageLimits):
     timeout: Time = 3600.0
     """Deadline of one attempt of plan, of each task and of merge; more than 0, at most 30d."""
     retries: Retries = 2
+    resources: StageResources = StageResources(memory=2**30)
 
     @field_validator("sequence_length", "over_long")
     @classmethod
@@ -226,6 +169,30 @@ class LaunchSection(StageLimits):
     """What the gang is made of: process (processes of this machine); auto chooses by the place it runs in."""
     env: dict[EnvName, Text] = {}
     """More environment variables for the program. Values are strings: put numbers in quotes."""
+    secrets: dict[EnvName, SecretVariable] | None = None
+    """Variables for the program from Secrets: {HF_TOKEN: {secret: hub, key: token}}."""
+    env_from: tuple[EnvFrom, ...] | None = None
+    """Secrets and ConfigMaps whose keys become variables of the program: [{secret: hub}]."""
+    resources: RankResources | None = None  # type: ignore[assignment]
+    """What the program's container asks for on each node of a cluster: {cpu: "16", memory: 64GiB, shm: 8GiB}."""
+    volumes: tuple[Volume, ...] | None = None
+    """Folders from the cluster for the program: [{path: /data, claim: corpus, read_only: true}]."""
+    node_selector: dict[LabelKey, LabelValue] | None = None
+    """Labels the gang's nodes must have."""
+    tolerations: tuple[Toleration, ...] | None = None
+    """Taints of nodes the gang may run on: [{key: nvidia.com/gpu}]."""
+    annotations: dict[LabelKey, Text] | None = None
+    """Annotations of the gang's pods, as other controllers of the cluster read them."""
+    priority_class: ObjectName | None = None
+    """PriorityClass of the gang's pods."""
+    scheduler_name: DnsLabel | None = None
+    """Scheduler of the gang's pods. Default: the cluster's own."""
+    runtime_class: ObjectName | None = None
+    """RuntimeClass of the gang's pods."""
+    host_network: bool = False
+    """Whether the gang's pods use their node's network. Pod Security `baseline` and `restricted` refuse it."""
+    lost_node: LostNodeSection = LostNodeSection()
+    """What becomes of the gang when one of its nodes no longer answers."""
     workdir: Annotated[Text, StringConstraints(min_length=1)] | None = None
     """Folder the program starts in; relative to the folder of this file, which is also the default."""
     limits: Limits = Limits()
@@ -263,6 +230,7 @@ class VerifySection(StageLimits):
     """files: names and sizes; digests: every byte too; tensors: formats, NaN and Inf too; load: torch loads it, too."""
     timeout: Time = 3600.0
     retries: Retries = 2
+    resources: StageResources = StageResources(memory=2 * 2**30)
 
 
 class RetainSection(StageLimits, RetentionPolicy):

@@ -10,6 +10,7 @@ from components.retain.spec import RetainSpec
 from components.shard.spec import ShardSpec
 from components.verify.spec import VerifySpec
 from pipelines.config import TrainConfig
+from pipelines.pod_options import pod_options
 from pipelines.sections import ShardSection
 
 
@@ -88,6 +89,7 @@ def launch_spec(config: TrainConfig) -> LaunchSpec:
         memory_per_rank_bytes=config.preflight.memory_per_rank,
         accelerator=launch.accelerator,
         timeout_seconds=config.launch_timeout,
+        pods=pod_options(config),
     )
 
 

@@ -5,7 +5,8 @@ from typing import Annotated
 from pydantic import AfterValidator, StringConstraints
 
 from components.storage.location import StoreOptions, fault_of_endpoint
-from pipelines.sections import Section
+from pipelines.cluster_sections import ObjectName
+from pipelines.field_types import Section
 
 
 def _endpoint(text: str) -> str:
@@ -21,7 +22,9 @@ def _absolute(text: str) -> str:
 
 
 class StorageOptionsSection(Section):
-    """How an s3:// storage is reached. Credentials are never written here: they come from the environment."""
+    """How an s3:// storage is reached. Credentials are never written here: they come from the environment, in a cluster
+    from a Secret.
+    """
 
     endpoint: Annotated[str, AfterValidator(_endpoint)] | None = None
     """Address of the store, http(s)://host[:port]. Default: Amazon's own, or AWS_ENDPOINT_URL_S3 of the environment."""
@@ -31,6 +34,12 @@ class StorageOptionsSection(Section):
     """Whether the bucket stands in the path rather than in the host name. Default: it does when endpoint is set."""
     ca_bundle: Annotated[str, AfterValidator(_absolute)] | None = None
     """Absolute path of a PEM file with the certificates that vouch for endpoint, the same wherever stages run."""
+
+    credentials_secret: ObjectName | None = None
+    """Secret with the keys AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and perhaps AWS_SESSION_TOKEN, for stages and
+    agents in a cluster. Default: what their service account is granted."""
+    ca_secret: ObjectName | None = None
+    """Secret whose ca.crt holds the certificates that vouch for endpoint, for stages and agents in a cluster."""
 
     def options(self) -> StoreOptions:
         """The same for the store itself."""

@@ -8,11 +8,21 @@ from hera.workflows import models as m
 
 from components.errors import BadInput
 from infra.lint.manifest import lint
+from pipelines.cluster_sections import PlacementSection
 from pipelines.config import TrainConfig
 from pipelines.specs import finish_spec, launch_spec, preflight_spec, retain_spec, shard_spec, verify_spec
+from pipelines.storage_section import StorageOptionsSection
 from pipelines.version import VERSION
 from templates import labels
 from templates.on_exit import finish_template
+from templates.pods import (
+    LAUNCHER_SERVICE_ACCOUNT,
+    PENDING_LIMIT_SECONDS,
+    STAGE_SERVICE_ACCOUNT,
+    hidden_token,
+    pod_security,
+    stage_pod_patch,
+)
 from templates.shard import shard_templates
 from templates.stage import set_environment
 from templates.stages import launch_template, preflight_template, retain_template, verify_template
@@ -26,15 +36,22 @@ KEEP_SUCCEEDED_SECONDS, KEEP_FAILED_SECONDS = 3 * DAY_SECONDS, 14 * DAY_SECONDS
 
 def train_workflow(config: TrainConfig, *, storage: str) -> Workflow:
     """The Workflow of one run. `storage` is the root uri when the description names none."""
+    instance = config.argo.instance_id if config.argo else None
+    storage_options, placement = (
+        config.storage_options or StorageOptionsSection(),
+        config.placement or PlacementSection(),
+    )
     with Workflow(
         generate_name=f"{config.experiment}-",
         entrypoint=labels.ENTRYPOINT,
         on_exit=labels.FINISH,
         arguments=_parameters(config, storage=storage),
+        namespace=config.namespace,
         labels={
-            "app.kubernetes.io/managed-by": "argosy",
+            labels.MANAGED_BY_LABEL: labels.MANAGED_BY,
             labels.EXPERIMENT_LABEL: config.experiment,
             labels.MODEL_VERSION_LABEL: config.model_version,
+            **({labels.INSTANCE_LABEL: instance} if instance else {}),
         },
         annotations={
             labels.TITLE_ANNOTATION: f"Train {config.experiment} {config.model_version}",
@@ -43,20 +60,43 @@ def train_workflow(config: TrainConfig, *, storage: str) -> Workflow:
                 "verify, retain"
             ),
         },
-        pod_metadata=m.Metadata(labels={labels.EXPERIMENT_LABEL: config.experiment}),
+        pod_metadata=m.Metadata(
+            labels={labels.MANAGED_BY_LABEL: labels.MANAGED_BY, labels.EXPERIMENT_LABEL: config.experiment},
+            annotations={labels.PENDING_LIMIT_ANNOTATION: str(PENDING_LIMIT_SECONDS)},
+        ),
+        service_account_name=config.service_account or STAGE_SERVICE_ACCOUNT,
+        image_pull_secrets=[m.LocalObjectReference(name=name) for name in config.image_pull_secrets or ()] or None,
+        security_context=pod_security(),
+        volumes=[hidden_token()],
+        pod_spec_patch=stage_pod_patch(
+            credentials_secret=storage_options.credentials_secret, ca_secret=storage_options.ca_secret
+        ),
+        node_selector=placement.node_selector,
+        tolerations=[m.Toleration.model_validate(item.manifest()) for item in placement.tolerations or ()] or None,
         active_deadline_seconds=math.ceil(config.workflow_deadline),
         ttl_strategy=m.TTLStrategy(
             seconds_after_success=KEEP_SUCCEEDED_SECONDS, seconds_after_failure=KEEP_FAILED_SECONDS
         ),
         pod_gc=m.PodGC(strategy="OnWorkflowSuccess", delete_delay_duration="10m"),
     ) as workflow:
-        shard, preflight = config.shard, config.preflight
-        shard_templates(shard_spec(config), experiment=config.experiment, timeout=shard.timeout, retries=shard.retries)
-        preflight_template(preflight_spec(config), timeout=preflight.timeout, retries=preflight.retries)
-        launch_template(launch_spec(config), retries=config.launch.retries)
-        verify_template(verify_spec(config), timeout=config.verify.timeout, retries=config.verify.retries)
-        retain_template(retain_spec(config), timeout=config.retain.timeout, retries=config.retain.retries)
-        finish_template(finish_spec(config))
+        shard, preflight, verify, retain = config.shard, config.preflight, config.verify, config.retain
+        launcher = config.service_account or LAUNCHER_SERVICE_ACCOUNT
+        shard_templates(
+            shard_spec(config), experiment=config.experiment, timeout=shard.timeout, retries=shard.retries,
+            resources=shard.resources.manifest(),
+        )  # fmt: skip
+        preflight_template(
+            preflight_spec(config), timeout=preflight.timeout, retries=preflight.retries,
+            resources=preflight.resources.manifest(),
+        )  # fmt: skip
+        launch_template(launch_spec(config), retries=config.launch.retries, service_account=launcher)
+        verify_template(
+            verify_spec(config), timeout=verify.timeout, retries=verify.retries, resources=verify.resources.manifest()
+        )
+        retain_template(
+            retain_spec(config), timeout=retain.timeout, retries=retain.retries, resources=retain.resources.manifest()
+        )
+        finish_template(finish_spec(config), service_account=launcher)
         _dag(config)
     set_environment(workflow.templates, config.store_options.environment())
     return workflow
@@ -64,11 +104,19 @@ def train_workflow(config: TrainConfig, *, storage: str) -> Workflow:
 
 def compile_manifest(config: TrainConfig, *, storage: str) -> dict[str, Any]:
     """The linted manifest in canonical order: same description, same bytes. Raises BadInput with every lint fault."""
-    manifest = canonical(train_workflow(config, storage=storage).to_dict())
+    manifest = canonical(_with_display_names(train_workflow(config, storage=storage).to_dict()))
     problems = lint(manifest)
     if problems:
         raise BadInput("ManifestRefused", "the compiled Workflow would not run as meant", problems=problems)
     assert isinstance(manifest, dict)
+    return manifest
+
+
+def _with_display_names(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What Hera's templates cannot say: Argo calls the exit handler after the Workflow, people shall see `finish`."""
+    for template in manifest["spec"]["templates"]:
+        if template["name"] == labels.FINISH:
+            template["annotations"] = {labels.DISPLAY_NAME_ANNOTATION: labels.FINISH}
     return manifest
 
 

@@ -8,6 +8,11 @@ STAGE_LABEL = f"{DOMAIN}/stage"
 
 TITLE_ANNOTATION = "workflows.argoproj.io/title"
 DESCRIPTION_ANNOTATION = "workflows.argoproj.io/description"
+DISPLAY_NAME_ANNOTATION = "workflows.argoproj.io/display-name"
+INSTANCE_LABEL = "workflows.argoproj.io/controller-instanceid"
+MANAGED_BY_LABEL, MANAGED_BY = "app.kubernetes.io/managed-by", "argosy"
+PENDING_LIMIT_ANNOTATION = f"{DOMAIN}/pending-limit-seconds"
+"""On a stage's pod: the janitor ends it when it has been Pending for so long. Argo itself waits for ever."""
 
 STORAGE = "storage"
 IMAGE = "image"

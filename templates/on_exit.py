@@ -11,10 +11,11 @@ from templates.stage import stage_template
 FINISH_RETRIES = 2
 
 
-def finish_template(spec: FinishSpec) -> Container:
+def finish_template(spec: FinishSpec, *, service_account: str) -> Container:
     """Argo exempts the exit handler from the Workflow's deadline and from a stop, so it has a deadline of its own."""
     return stage_template(
         FINISH, module="finish", spec=spec, experiment=spec.experiment, timeout=finish_timeout(spec.stop_seconds),
         retries=FINISH_RETRIES, outputs=FINISH_OUTPUTS,
+        service_account=service_account, has_token=True,
         values={"status": "{{workflow.status}}", "failures": "{{workflow.failures}}"},
     )  # fmt: skip

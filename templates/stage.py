@@ -8,10 +8,17 @@ from hera.workflows import models as m
 
 from components.contracts.canonical import canonical_json
 from components.contracts.document import Document
-from templates.labels import PLATFORM_IMAGE, RUN, STAGE_LABEL, STORAGE, WORKDIR, input_parameter, workflow_parameter
+from templates.labels import (
+    PLATFORM_IMAGE,
+    RUN,
+    STAGE_LABEL,
+    STORAGE,
+    WORKDIR,
+    input_parameter,
+    workflow_parameter,
+)
+from templates.pods import LEAST_RESOURCES, OUTPUT_FOLDER, token_mount
 from templates.retry import retry_strategy
-
-OUTPUT_FOLDER = "/argosy/out"
 
 
 def set_environment(templates: Iterable[object], variables: Mapping[str, str]) -> None:
@@ -35,12 +42,16 @@ def stage_template(
     values: Mapping[str, str] = {},
     outputs: Sequence[str] = (),
     grace_seconds: float | None = None,
+    resources: Mapping[str, Mapping[str, str]] = LEAST_RESOURCES,
+    service_account: str | None = None,
+    has_token: bool = False,
 ) -> Container:
     """The container template that runs `python -m components.<module> [part]` with `spec`.
 
     `inputs` are parameters of the template, handed on as `--input name=value`; `values` are more of those with a fixed
     value; `outputs` are the parameters it publishes. `timeout` is one attempt's deadline in seconds. `grace_seconds`
-    is how long it may take to end after SIGTERM, by default Argo's 30 s.
+    is how long it may take to end after SIGTERM, by default 30 s. Only with `has_token` can the stage itself talk
+    to the API server, as `service_account` (the Workflow's own when there is none).
     """
     handed = {**{name: input_parameter(name) for name in inputs}, **values}
     return Container(
@@ -64,6 +75,9 @@ def stage_template(
             Parameter(name=name, value_from=m.ValueFrom(path=f"{OUTPUT_FOLDER}/{name}")) for name in outputs
         ],
         labels={STAGE_LABEL: module},
+        resources=m.ResourceRequirements.model_validate(resources),
+        volume_mounts=None if has_token else [token_mount()],
+        service_account_name=service_account,
         active_deadline_seconds=math.ceil(timeout),
         retry_strategy=retry_strategy(retries),
         pod_spec_patch=None if grace_seconds is None

@@ -6,7 +6,8 @@ from typing import Any
 from components.errors import Problem
 from infra.local.expressions import ExpressionError, parse_depends
 from infra.local.substitution import tags
-from infra.workflow import DagView, TaskView, TemplateView, View, Workflow
+from infra.pod_view import View
+from infra.workflow import DagView, TaskView, TemplateView, Workflow
 
 _ALWAYS = frozenset(("workflow.name",))
 _EXIT_ONLY = frozenset(("workflow.status", "workflow.failures"))
@@ -94,7 +95,10 @@ def _is_recursive(workflow: Workflow, name: str, above: tuple[str, ...]) -> bool
 def _tag_problems(workflow: Workflow) -> Iterator[Problem]:
     spec = workflow.spec
     given = {f"workflow.parameters.{parameter.name}" for parameter in spec.arguments.parameters} | _ALWAYS
-    outside = _data(workflow) | {"spec": _data(spec) | {"templates": []}}
+    outside = _data(workflow) | {"spec": _data(spec) | {"templates": [], "podSpecPatch": ""}}
+    for _, tag in tags(spec.pod_spec_patch or ""):
+        if tag not in given:
+            yield _unknown_tag("spec.podSpecPatch", tag, given)
     for path, tag in tags(outside):
         yield Problem(path, _shown(tag), "Argo does not substitute it here; write the value")
     for template in spec.templates:

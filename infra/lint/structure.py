@@ -18,6 +18,8 @@ _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _PARAMETER = re.compile(r"[-a-zA-Z0-9_]+")
 _LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 
+DISPLAY_NAME = "workflows.argoproj.io/display-name"
+_DISPLAY_NAME = re.compile(r"[a-zA-Z0-9][-a-zA-Z0-9.]{0,61}[a-zA-Z0-9]")
 _AFTER_FAILURE = re.compile(r"\.(Failed|Errored|AllFailed|Omitted)\b")
 
 
@@ -61,6 +63,7 @@ def _template_problems(workflow: Workflow) -> Iterator[Problem]:
                 yield from _name_problems(
                     f"{where}.{part}.parameters[{name}]", name, _PARAMETER, "letters, digits, `-` and `_`"
                 )
+        yield from _display_problems(where, template.annotations)
         if template.dag is not None:
             yield from _dag_problems(template, template.dag, where)
         else:
@@ -134,6 +137,13 @@ def _label_problems(where: str, labels: Mapping[str, str]) -> Iterator[Problem]:
             yield Problem(
                 f"{where}[{key}]", f"{value!r} is no label value", "letters, digits, `-`, `_`, `.`, at most 63"
             )
+
+
+def _display_problems(where: str, annotations: Mapping[str, str]) -> Iterator[Problem]:
+    name = annotations.get(DISPLAY_NAME)
+    if name is not None and not _DISPLAY_NAME.fullmatch(name):
+        fix = "letters, digits, `-` and `.`, 2 to 63: Argo makes any other an Error of the node"
+        yield Problem(f"{where}.annotations[{DISPLAY_NAME}]", f"{name!r} is no display name", fix)
 
 
 def _duplicates(where: str, names: Iterable[str]) -> Iterator[Problem]:

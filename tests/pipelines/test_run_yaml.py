@@ -1,5 +1,6 @@
 """A written run.yaml explains every field and reads back as the description it was made from."""
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,18 @@ def test_any_command_and_any_variable_survive_the_run_yaml(
     launch = config.launch.model_copy(update={"command": tuple(command), "env": {"A": value}})
     changed = config.model_copy(update={"launch": launch})
     path = tmp_path_factory.getbasetemp() / "run.yaml"
+    path.write_text(run_yaml(changed, title="x"), encoding="utf-8")
+
+    assert load_config(path) == changed
+
+
+def test_lines_survive_the_run_yaml_also_where_hera_has_changed_how_yaml_is_written(tmp_path: Path) -> None:
+    importlib.import_module("hera.workflows")
+    config = find_recipe("tiny")[1]
+    changed = config.model_copy(
+        update={"launch": config.launch.model_copy(update={"command": ("sh", "-c", "a\nb\n", "\n")})}
+    )
+    path = tmp_path / "run.yaml"
     path.write_text(run_yaml(changed, title="x"), encoding="utf-8")
 
     assert load_config(path) == changed

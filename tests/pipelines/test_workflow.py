@@ -167,7 +167,7 @@ seconds = st.integers(1, 30 * 86_400_000).map(lambda milliseconds: f"{millisecon
 retries = st.integers(0, 20)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(
     timeouts=st.tuples(seconds, seconds, seconds, seconds),
     limits=st.tuples(seconds, seconds, seconds),
