@@ -1,17 +1,14 @@
 """The only door to the `kubernetes` package: it finds the cluster and signs in; requests and answers are plain JSON."""
 
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from components.cluster.answers import NotDone, ObjectMissing, Request, Unsettled
+from components.cluster.answers import ObjectMissing, Request
 from components.cluster.base import (
-    REQUEST_ANNOTATION,
     WRITER,
-    AlreadyThere,
     Conflict,
     Listing,
     NotServed,
@@ -20,6 +17,7 @@ from components.cluster.base import (
     Propagation,
     WatchExpired,
 )  # fmt: skip
+from components.cluster.create import create_marked, marked_as_ours
 from components.cluster.kinds import Kind
 from components.cluster.streams import ApiLog, ApiWatch
 from components.cluster.transport import BRIEF, KEEP_ALIVE, PATIENT, Transport
@@ -81,33 +79,14 @@ class KubernetesCluster:
         return replace(self, namespace=namespace)
 
     def create(self, kind: Kind, body: Mapping[str, Any]) -> Object:
-        metadata = body["metadata"]
-        name, mark = str(metadata["name"]), secrets.token_hex(8)
-        annotations = {**(metadata.get("annotations") or {}), REQUEST_ANNOTATION: mark}
-        marked = {
-            "apiVersion": kind.api_version, "kind": kind.kind, **body,
-            "metadata": {**metadata, "annotations": annotations},
-        }  # fmt: skip
+        mark, marked = marked_as_ours({"apiVersion": kind.api_version, "kind": kind.kind, **body})
+        name = str(body["metadata"]["name"])
         request, path = self._request("create", kind, name), kind.path(self.namespace)
-        pauses, is_unsure = self.transport.tries.pauses(), False
-        while True:
-            try:
-                return _object(self.transport.once(request, "POST", path, query=_WRITING, body=marked))
-            except AlreadyThere:
-                found = self.read(kind, name) if is_unsure else None
-                if found is not None and _mark_of(found) == mark:
-                    return found
-                raise
-            except (Unsettled, NotDone) as error:
-                pause = next(pauses, None)
-                if pause is None:
-                    raise
-                self.transport.tries.pause(max(pause, getattr(error, "wait_seconds", 0.0)))
-                if isinstance(error, Unsettled):
-                    is_unsure = True
-                    found = self.read(kind, name)
-                    if found is not None and _mark_of(found) == mark:
-                        return found
+        return create_marked(
+            self.transport.tries, mark,
+            create=lambda: _object(self.transport.once(request, "POST", path, query=_WRITING, body=marked)),
+            read=lambda: self.read(kind, name),
+        )  # fmt: skip
 
     def read(self, kind: Kind, name: str) -> Object | None:
         try:
@@ -288,10 +267,6 @@ def _kubeconfig(paths: str, context: str) -> tuple[Any, str, str]:
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:
     return {**({"labelSelector": labels} if labels else {}), **({"fieldSelector": fields} if fields else {})}
-
-
-def _mark_of(item: Object) -> str:
-    return str((item.get("metadata", {}).get("annotations") or {}).get(REQUEST_ANNOTATION, ""))
 
 
 def _object(answer: Any) -> Object:

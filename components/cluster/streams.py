@@ -4,8 +4,9 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Self
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 from components.cluster.answers import NotDone, Request, Unsettled, explain
 from components.cluster.base import WatchEvent
@@ -47,15 +48,27 @@ class Closable:
         self.close()
 
 
+@dataclass(frozen=True)
+class Dialect:
+    """How a watch is spelled: the API server's own way, or that of a server in front of it."""
+
+    option: str = "{}"
+    """Name of a list option in the query."""
+    query: Mapping[str, str] = field(default_factory=lambda: {"watch": "1", "allowWatchBookmarks": "true"})
+    event: Callable[[Any], Any] = lambda line: line
+    """The event in a line's JSON. May raise WatchExpired."""
+
+
 class ApiWatch(Closable):
     """`WatchStream` over HTTP."""
 
     def __init__(
         self, transport: Transport, request: Request, path: str, query: dict[str, str], *, resource_version: str,
-        seconds: float | None, clock: Callable[[], float] = time.monotonic,
+        seconds: float | None, dialect: Dialect = Dialect(), clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         super().__init__()
         self.resource_version = resource_version
+        self._dialect = dialect
         self._transport, self._request, self._path, self._query = transport, request, path, query
         self._clock = clock
         self._end = None if seconds is None else clock() + seconds
@@ -95,12 +108,10 @@ class ApiWatch(Closable):
 
     def _open(self) -> OpenAnswer:
         left = LASTING_SECONDS if self._end is None else max(self._end - self._clock(), 0.0)
-        query = {
-            **self._query, "watch": "1", "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(max(1, round(min(LASTING_SECONDS, left)))),
-        }  # fmt: skip
+        options = {**self._query, "timeoutSeconds": str(max(1, round(min(LASTING_SECONDS, left))))}
         if self.resource_version:
-            query["resourceVersion"] = self.resource_version
+            options["resourceVersion"] = self.resource_version
+        query = {**self._dialect.query, **{self._dialect.option.format(name): text for name, text in options.items()}}
         answer = self._transport.stream(self._request, self._path, query)
         self._reading(answer)
         return answer
@@ -111,7 +122,7 @@ class ApiWatch(Closable):
             if self.closed.is_set():
                 return
             try:
-                event = json.loads(line)
+                event = self._dialect.event(json.loads(line))
             except ValueError:
                 return  # cut in the middle of a line
             item = event.get("object") or {}
@@ -131,8 +142,9 @@ class ApiWatch(Closable):
 class ApiLog(Closable):
     """`LogStream` over HTTP."""
 
-    def __init__(self, answer: OpenAnswer, *, follow: bool) -> None:
+    def __init__(self, answer: OpenAnswer, *, follow: bool, text: Callable[[bytes], bytes] = lambda line: line) -> None:
         super().__init__()
+        self._text = text
         self._reading(answer)
         self._lines = self._all_lines(answer, None if follow else 60.0)
 
@@ -144,7 +156,8 @@ class ApiLog(Closable):
 
     def _all_lines(self, answer: OpenAnswer, quiet_seconds: float | None) -> Iterator[bytes]:
         try:
-            yield from answer.lines(quiet_seconds=quiet_seconds)
+            for line in answer.lines(quiet_seconds=quiet_seconds):
+                yield self._text(line)
         finally:
             self._reading(None)
             answer.finish()

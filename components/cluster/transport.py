@@ -69,6 +69,8 @@ class Transport:
     host: str
     authorization: Callable[[], str | None]
     tries: Tries = PATIENT
+    explain: Callable[[Request, int, bytes, Mapping[str, str]], ArgosyError] = explain
+    """What an unsuccessful answer means; another kind of server has other words."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Credentials are renewed by one thread at a time."""
 
@@ -97,7 +99,7 @@ class Transport:
         try:
             content = response.data  # already read
             if response.status >= 400:
-                raise explain(request, response.status, content, response.headers)
+                raise self.explain(request, response.status, content, response.headers)
             return json.loads(content) if content else {}
         except ValueError as error:
             what = content[:100].decode("utf-8", "replace")
@@ -110,7 +112,7 @@ class Transport:
         if response.status >= 400:
             data = response.read(100_000, decode_content=True)
             response.close()
-            raise explain(request, response.status, data, response.headers)
+            raise self.explain(request, response.status, data, response.headers)
         return OpenAnswer(response)
 
     def _send(

@@ -71,9 +71,10 @@ def find_place(config: Path | None, experiment: str | None, model_version: str |
         model_version, storage = model_version or loaded.model_version, storage or loaded.storage
         options, retain = loaded.store_options, loaded.as_json().get("retain")
     elif experiment is None:
-        from pipelines.cli.local_run import find_run
+        from pipelines.cli.find import find_run
+        from pipelines.cli.targets import PlaceOptions
 
-        info = find_run(None).info
+        info = find_run(None, PlaceOptions()).info
         experiment, model_version = info.experiment, model_version or info.model_version
         storage = storage or info.storage
         options = StoreOptions.of_description(info.description.get("storage_options"))

@@ -23,7 +23,10 @@ from pipelines.cli.streams import discard_output
 if TYPE_CHECKING:
     from types import FrameType
 
+    from pipelines.cli.cluster_run import ClusterRun
     from pipelines.cli.local_run import LocalRun
+
+    Run = LocalRun | ClusterRun
 
 _LOOK_SECONDS = 0.5
 _LEAVING_LOOK_SECONDS = 0.1
@@ -116,14 +119,14 @@ def follow(run: FollowedRun, show: Show, *, start: Callable[[], object] | None =
             show.close()
 
 
-def follow_to_end(run: "LocalRun", output: str, *, start: Callable[[], object], known: RunView | None = None) -> int:
+def follow_to_end(run: "Run", output: str, *, start: Callable[[], object], known: RunView | None = None) -> int:
     """Follow a run that `start` starts, say how it ended, and return its exit code."""
     view = follow(run, choose_show(output=output, known=known), start=start)
     diagnosis = diagnose(view, now())
     if output == "json":
         print_json(view_json(view, diagnosis))
     else:
-        _echo_last("\n".join(last_words(view, diagnosis, repeat_command(run.info.argv))))
+        _echo_last("\n".join(last_words(view, diagnosis, repeat_command(run.argv))))
     return view.exit_code if view.exit_code is not None else int(ExitCode.INTERRUPTED)
 
 
@@ -151,11 +154,11 @@ def _echo_last(text: str) -> None:
         discard_output()
 
 
-def detached(run: "LocalRun", output: str, *, start: Callable[[], object]) -> int:
+def detached(run: "Run", output: str, *, start: Callable[[], object]) -> int:
     """Start a run and leave it alone."""
     start()
     if output == "json":
-        print_json({"run": run.name, "target": "local", "storage": run.info.storage})
+        print_json({"run": run.name, "target": run.target_name, "storage": run.storage})
     else:
         click.echo(f"{run.name} runs by itself; `status {run.name}` shows how far it is, `stop {run.name}` stops it")
     return 0

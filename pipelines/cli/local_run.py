@@ -1,14 +1,13 @@
 """Runs of the local engine as the command line sees them: found by name, looked at, stopped."""
 
-import difflib
 import getpass
 import re
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from components.errors import BadInput
 from components.report.logs import LogFile, tail
 from components.storage.base import ObjectStore, open_store
 from components.storage.location import StoreOptions
@@ -35,6 +34,23 @@ class LocalRun:
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @property
+    def target_name(self) -> str:
+        return "local"
+
+    @property
+    def engine_name(self) -> str:
+        """What it has when nothing of it runs."""
+        return "no engine"
+
+    @property
+    def argv(self) -> Sequence[str]:
+        return self.info.argv
+
+    @property
+    def storage(self) -> str:
+        return self.info.storage
 
     @cached_property
     def info(self) -> RunInfo:
@@ -104,6 +120,12 @@ class LocalRun:
         )
         return fold_run_view(documents)
 
+    def keep_up(self) -> None:
+        """Nothing: the engine's events are a file of this machine."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
     def stop(self, *, force: bool) -> None:
         client.request_stop(self.folder, by=who(), force=force)
 
@@ -116,24 +138,9 @@ class LocalRun:
         ]
 
 
-def find_run(name: str | None) -> LocalRun:
-    """The run of that name, or the latest one. Raises BadInput that suggests the nearest names."""
-    home = client.home()
-    runs = {folder.name: folder for folder in client.list_runs(home)}
-    if name is None:
-        if not runs:
-            raise BadInput("NoRuns", f"there are no runs in {home}", "start one with `submit`")
-        return LocalRun(list(runs.values())[-1])
-    if name not in runs:
-        near = difflib.get_close_matches(name, runs, n=3, cutoff=0.5) or [run for run in runs if run.startswith(name)]
-        fix = f"did you mean {' or '.join(near)}?" if near else "`runs` lists them"
-        raise BadInput("NoSuchRun", f"there is no run {name} in {home}", fix)
-    return LocalRun(runs[name])
-
-
-def all_runs() -> list[LocalRun]:
-    """Newest first."""
-    return [LocalRun(folder) for folder in reversed(client.list_runs(client.home()))]
+def local_runs() -> list[LocalRun]:
+    """Every run of this machine, oldest first."""
+    return [LocalRun(folder) for folder in client.list_runs(client.home())]
 
 
 def who() -> str:

@@ -3,15 +3,20 @@
 import sys
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from components.contracts.clock import parse_utc
 from components.report.logs import LogFilter, LogLine, LogReader
 from components.report.text import plain, plain_line
-from pipelines.cli.local_run import LocalRun, find_run
+from pipelines.cli.find import find_run
 from pipelines.cli.options import output_option
+from pipelines.cli.targets import PlaceOptions, place_options
+
+if TYPE_CHECKING:
+    from pipelines.cli.cluster_run import ClusterRun
+    from pipelines.cli.local_run import LocalRun
 
 _LOOK_SECONDS = 0.5
 _SHOWN = {
@@ -27,14 +32,20 @@ _SHOWN = {
 @click.option("--node", metavar="NODE", help="Only this node: its name or its node rank.")
 @click.option("--rank", type=click.IntRange(min=0), help="Only this rank.")
 @click.option("-f", "--follow", "follows", is_flag=True, help="Go on with new lines until the run is over.")
+@place_options
 @output_option
-def logs(run: str | None, stage: str | None, node: str | None, rank: int | None, follows: bool, output: str) -> None:
+def logs(
+    run: str | None, stage: str | None, node: str | None, rank: int | None, follows: bool, place: PlaceOptions,
+    output: str,
+) -> None:  # fmt: skip
     """Show what a run's stages and ranks wrote.
 
     RUN is a run's name; without it, the latest run. Lines of all stages, nodes and ranks in the order of time; with
     -o json as they were written, one JSON object a line.
     """
-    found = find_run(run)
+    found = find_run(run, place)
+    if follows:
+        found.keep_up()
     reader = LogReader(found.store, found.name, found.log_files, LogFilter(stage=stage, node=node, rank=rank))
     try:
         if follows:
@@ -43,9 +54,11 @@ def logs(run: str | None, stage: str | None, node: str | None, rank: int | None,
             _print(reader.new_lines(), output)
     except KeyboardInterrupt:
         return
+    finally:
+        found.close()
 
 
-def _follow(run: LocalRun, reader: LogReader, output: str) -> None:
+def _follow(run: "LocalRun | ClusterRun", reader: LogReader, output: str) -> None:
     while True:
         is_over = not run.engine_alive()  # asked before reading, so that nothing written before the end is missed
         _print(reader.new_lines(final=is_over), output)

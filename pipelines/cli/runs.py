@@ -1,4 +1,7 @@
-"""`runs`: the runs of this machine."""
+"""`runs`: the runs of this machine, or of a cluster."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -7,21 +10,27 @@ from components.contracts.run_view import RunView
 from components.contracts.units import format_duration
 from components.errors import ArgosyError
 from pipelines.cli.follow import now
-from pipelines.cli.local_run import LocalRun, all_runs
+from pipelines.cli.local_run import LocalRun, local_runs
 from pipelines.cli.options import output_option, print_json
 from pipelines.cli.present import local_time, progress, table
+from pipelines.cli.targets import PlaceOptions, place_options, resolve_target
+
+if TYPE_CHECKING:
+    from pipelines.cli.cluster_run import ClusterRun
 
 
 @click.command()
 @click.option("--experiment", help="Only runs of this experiment.")
+@place_options
 @output_option
-def runs(experiment: str | None, output: str) -> None:
+def runs(experiment: str | None, place: PlaceOptions, output: str) -> None:
     """List the runs.
 
-    Newest first. Runs that are not over show how far they are.
+    Newest first. Runs that are not over show how far they are. On a cluster: those whose Workflow is still there,
+    whoever submitted them.
     """
     views, damaged = [], []
-    for run in all_runs():
+    for run in _runs(place):
         try:
             view = _view(run)
         except ArgosyError as error:
@@ -38,7 +47,16 @@ def runs(experiment: str | None, output: str) -> None:
         click.echo(f"{name}: {text}", err=True)
 
 
-def _view(run: LocalRun) -> RunView:
+def _runs(place: PlaceOptions) -> "Sequence[LocalRun | ClusterRun]":
+    target = resolve_target(place)
+    if target.is_local:
+        return local_runs()[::-1]
+    from pipelines.cli.find_on_cluster import cluster_runs
+
+    return cluster_runs(target)
+
+
+def _view(run: "LocalRun | ClusterRun") -> RunView:
     brief = run.brief()
     return brief if brief.state.is_final else run.view()
 

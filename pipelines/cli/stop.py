@@ -5,8 +5,10 @@ import time
 import click
 
 from components.errors import BadInput, Transient
-from pipelines.cli.local_run import LocalRun, find_run
+from pipelines.cli.find import find_run
+from pipelines.cli.local_run import LocalRun
 from pipelines.cli.options import output_option, print_json
+from pipelines.cli.targets import PlaceOptions, place_options
 
 _KILL_SECONDS = 30.0
 """How long a killed run may take to be gone."""
@@ -15,25 +17,26 @@ _KILL_SECONDS = 30.0
 @click.command()
 @click.argument("run", required=False)
 @click.option("--force", is_flag=True, help="Kill every process of the run now, without a last checkpoint.")
+@place_options
 @output_option
-def stop(run: str | None, force: bool, output: str) -> None:
+def stop(run: str | None, force: bool, place: PlaceOptions, output: str) -> None:
     """Stop a run gracefully; --force kills it.
 
     RUN is a run's name; without it, the latest run. The ranks may write a checkpoint first (launch.limits.stop);
     `resume` continues the run later. Returns as soon as the stop is asked for, with --force when the run is gone.
     """
-    found = find_run(run)
+    found = find_run(run, place)
     view = found.brief()
     if not found.engine_alive():
         if view.state.is_final and view.engine is not None and view.engine.is_over:
             raise BadInput("NotRunning", f"run {found.name} has ended already ({view.state.value})", "nothing to stop")
         raise BadInput(
             "NotRunning",
-            f"run {found.name} has no engine, so nothing of it runs",
+            f"run {found.name} has {found.engine_name}, so nothing of it runs",
             f"`resume {found.name}` continues it",
         )
     found.stop(force=force)
-    if force:
+    if force and isinstance(found, LocalRun):  # on a cluster Argo and the janitor see to it
         _wait_until_gone(found)
     if output == "json":
         print_json({"run": found.name, "stopped": force, "force": force})

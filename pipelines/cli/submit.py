@@ -10,31 +10,48 @@ import click
 from components.contracts.names import new_run_name
 from components.errors import BadInput
 from pipelines.cli.options import Described, described, description_options, output_option, print_json
+from pipelines.cli.targets import PlaceOptions, Target, place_options, resolve_target
 
 if TYPE_CHECKING:
     from pipelines.config import TrainConfig
 
-TARGETS = ("local", "kubernetes", "argo-server")
-
 
 @click.command()
 @description_options
+@click.option("--from-template", metavar="NAME", help="Submit a run of this WorkflowTemplate of the cluster instead.")
 @click.option(
-    "--target", metavar="PLACE", help="Where to run: local, this machine. By default $ARGOSY_TARGET, else local."
+    "-p",
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="With --from-template: a parameter of the template; may be repeated.",
 )
+@place_options
 @click.option("--detach", is_flag=True, help="Return once the run has started; it goes on by itself.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and the manifest; write and start nothing.")
 @output_option
 def submit(
-    config: Path | None, recipe: str | None, overrides: tuple[str, ...], target: str | None, detach: bool,
-    dry_run: bool, output: str,
+    config: Path | None, recipe: str | None, overrides: tuple[str, ...], from_template: str | None,
+    parameters: tuple[str, ...], place: PlaceOptions, detach: bool, dry_run: bool, output: str,
 ) -> int:  # fmt: skip
     """Start a run and follow it to its end.
 
     The exit code is the run's. Ctrl-C stops the run gracefully (the ranks may write a checkpoint), a second one kills
     it; `resume` continues it either way.
     """
-    place = _target(target)
+    target = resolve_target(place)
+    if from_template is not None or parameters:
+        given = _template_parameters(
+            from_template, parameters, target, is_described=bool(config or recipe or overrides)
+        )
+        if dry_run:
+            raise BadInput("Usage", "--dry-run prints what is compiled; a template is compiled already", "leave it out")
+        from pipelines.cli.cluster_submit import submit_template
+
+        return submit_template(str(from_template), given, target, detach=detach, output=output)
+    if target.is_local:
+        _mention_clusters()
     source = described(config=config, recipe=recipe, overrides=overrides)
     from infra.local import client
     from pipelines.config import default_storage
@@ -43,8 +60,14 @@ def submit(
     storage = source.config.storage or default_storage(client.home())
     manifest = compile_manifest(source.config, storage=storage)
     if dry_run:
-        _print_plan(manifest, source, output)
+        _print_plan(manifest, source, target, output)
         return 0
+    if not target.is_local:
+        from pipelines.cli.cluster_submit import submit_description
+
+        return submit_description(
+            source.config, manifest, target, storage=storage, origin=source.origin, detach=detach, output=output
+        )
     _require_free(source.config, storage)
     from pipelines.cli.follow import announce, detached, follow_to_end
     from pipelines.cli.local_run import LocalRun
@@ -57,7 +80,7 @@ def submit(
         description=source.config.as_json(), argv=sys.argv,
     )  # fmt: skip
     try:
-        announce(f"target {place}: run {run} of {source.origin}, storage {storage}", output)
+        announce(f"target local: run {run} of {source.origin}, storage {storage}", output)
         go_on = detached if detach else follow_to_end
         return go_on(LocalRun(folder), output, start=lambda: client.start_engine(folder))
     except BaseException:
@@ -65,25 +88,29 @@ def submit(
         raise
 
 
-def _target(option: str | None) -> str:
-    """The place to run in. Raises BadInput for one this version cannot run in."""
-    place = option or os.environ.get("ARGOSY_TARGET") or "local"
-    where = "--target" if option else "ARGOSY_TARGET"
-    if place not in TARGETS:
-        raise BadInput("UnknownTarget", f"{where} is {place!r}", "use local")
-    if place != "local":
-        raise BadInput(
-            "TargetNotSupported", f"{where} is {place}, but this version runs on one machine only",
-            "use --target local, or give what `compile` prints to a cluster yourself",
-        )  # fmt: skip
-    for name in ("KUBECONFIG", "ARGO_SERVER"):
+def _mention_clusters() -> None:
+    """Say how a cluster that is configured, but not chosen, is used."""
+    for name, target in (("KUBECONFIG", "kubernetes"), ("ARGO_SERVER", "argo-server")):
         if os.environ.get(name):
             click.echo(
-                f"{name} is set but not used: this version runs on this machine only; "
-                "`compile --out wf.yaml` writes the Workflow for a cluster",
-                err=True,
+                f"{name} is set but not used: this run stays on this machine; --target {target} uses it", err=True
             )
-    return place
+
+
+def _template_parameters(
+    template: str | None, parameters: tuple[str, ...], target: Target, *, is_described: bool
+) -> dict[str, str]:
+    """NAME=VALUE as a mapping. Raises BadInput for options that do not go together."""
+    if template is None:
+        raise BadInput("Usage", "-p is a parameter of a template", "add --from-template NAME, or use --set")
+    if is_described:
+        raise BadInput("Usage", "a template is a description already", "leave out -c, --recipe and --set")
+    if target.is_local:
+        raise BadInput("Usage", "templates are on a cluster", "add --target kubernetes or --target argo-server")
+    wrong = [text for text in parameters if not text.partition("=")[1] or not text.partition("=")[0]]
+    if wrong:
+        raise BadInput("Usage", f"-p {wrong[0]} is not an assignment", "write -p name=value")
+    return {text.partition("=")[0]: text.partition("=")[2] for text in parameters}
 
 
 def _require_free(config: "TrainConfig", storage: str) -> None:
@@ -91,14 +118,14 @@ def _require_free(config: "TrainConfig", storage: str) -> None:
     from components.contracts.document import DamagedDocument
     from components.ledger.ledger import Ledger, RunActive, is_gone
     from components.storage.base import open_store
-    from pipelines.cli.local_run import all_runs
+    from pipelines.cli.local_run import local_runs
 
     store = open_store(storage, config.store_options, is_patient=False)
     held = Ledger(store, config.experiment, config.model_version).state().claim
     if held is not None and not is_gone(held.owner):
         raise RunActive(held, experiment=config.experiment, model_version=config.model_version)
     # Before its launch stage a run holds no claim yet.
-    for run in all_runs():
+    for run in reversed(local_runs()):
         if not run.engine_alive():
             continue
         try:
@@ -114,16 +141,16 @@ def _require_free(config: "TrainConfig", storage: str) -> None:
             )
 
 
-def _print_plan(manifest: dict[str, Any], source: Described, output: str) -> None:
+def _print_plan(manifest: dict[str, Any], source: Described, target: Target, output: str) -> None:
     from pipelines.cli.plan import plan_lines, plan_of
     from pipelines.manifest_text import to_yaml
 
     plan = plan_of(manifest, source.config, is_recipe=source.origin.startswith("recipe "))
     if output == "json":
-        print_json({"target": "local", "workdir": str(source.workdir), "plan": plan, "manifest": manifest})
+        print_json({"target": target.name, "workdir": str(source.workdir), "plan": plan, "manifest": manifest})
         return
     # The plan as comments: what is printed stays the manifest, and can be used as one.
-    title = f"Plan of {source.origin} on target local, in {source.workdir}; nothing was written or started"
+    title = f"Plan of {source.origin} on target {target.name}, in {source.workdir}; nothing was written or started"
     lines = [title, *plan_lines(plan)]
     click.echo("\n".join(f"# {line}".rstrip() for line in lines))
     click.echo(to_yaml(manifest), nl=False)

@@ -183,11 +183,10 @@ class _Handler(BaseHTTPRequestHandler):
                 return self.refuse(409, "already exists", reason="AlreadyExists")
             return self.reply(state.put(place, asked.body), 201)
         if asked.method == "GET" and path.endswith(f"/{plural}"):
-            wanted = dict(item.split("=") for item in asked.query.get("labelSelector", "").split(",") if item)
+            wanted = [item.partition("=") for item in asked.query.get("labelSelector", "").split(",") if item]
             items = [
                 item for place, item in sorted(state.objects.items())
-                if place.rpartition("/")[0] == path
-                and wanted.items() <= (item["metadata"].get("labels") or {}).items()
+                if place.rpartition("/")[0] == path and _has_labels(item, wanted)
             ]  # fmt: skip
             first, size = int(asked.query.get("continue") or 0), int(asked.query.get("limit") or 500)
             more = {"continue": str(first + size)} if first + size < len(items) else {}
@@ -276,6 +275,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def refuse(self, status: int, message: str, **fields: Any) -> None:
         self.reply({"kind": "Status", "status": "Failure", "message": message, "code": status, **fields}, status)
+
+
+def _has_labels(item: dict[str, Any], wanted: list[tuple[str, str, str]]) -> bool:
+    labels = item["metadata"].get("labels") or {}
+    return all(name in labels and (not equals or labels[name] == value) for name, equals, value in wanted)
 
 
 def _merged(old: Any, new: Any) -> Any:

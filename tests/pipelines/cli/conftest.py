@@ -49,6 +49,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.setenv("ARGOSY_HOME", str(folder))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in ("KUBECONFIG", "ARGO_SERVER", "ARGOSY_TARGET"):
         monkeypatch.delenv(name, raising=False)
     yield folder

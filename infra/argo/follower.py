@@ -1,0 +1,73 @@
+"""Keeps up with one Workflow by watching it: through dropped connections, forgotten versions and server restarts."""
+
+import threading
+
+from components.cluster.base import WatchExpired, WatchStream
+from components.errors import ArgosyError
+from infra.argo.argo import Argo, Workflow
+from infra.argo.view import is_over
+
+
+class Follower:
+    """The newest state of a Workflow, at no cost to who looks at it. Close it when done."""
+
+    def __init__(self, argo: Argo, name: str) -> None:
+        self._argo, self._name = argo, name
+        self._workflow: Workflow | None = None
+        self._error: ArgosyError | None = None
+        self._stream: WatchStream | None = None
+        self._lock = threading.Lock()
+        self._looked, self._closed = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._keep_up, name=f"watch of {name}", daemon=True)
+        self._thread.start()
+
+    def latest(self) -> Workflow | None:
+        """The Workflow as last heard of; None when it is not there. Raises what ended the watch, if anything did."""
+        self._looked.wait()
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            return self._workflow
+
+    def close(self) -> None:
+        """End the watch."""
+        with self._lock:
+            self._closed.set()
+            if self._stream is not None:
+                self._stream.close()
+        self._thread.join()
+
+    def _keep_up(self) -> None:
+        try:
+            while not self._closed.is_set():
+                found = self._argo.read(self._name)
+                self._note(found)
+                if found is None or is_over(found):
+                    return
+                self._watch(str(found["metadata"]["resourceVersion"]))
+        except ArgosyError as error:
+            with self._lock:
+                self._error = error
+        finally:
+            self._looked.set()
+
+    def _watch(self, version: str) -> None:
+        stream = self._argo.watch(self._name, resource_version=version)
+        with self._lock:
+            self._stream = stream
+            if self._closed.is_set():
+                stream.close()
+        try:
+            for event in stream:
+                self._note(None if event.type == "DELETED" else event.object)
+                if event.type == "DELETED" or is_over(event.object):
+                    return
+        except WatchExpired:
+            self._closed.wait(0.5)  # too much happened while nobody listened: read it again, and watch from there
+        finally:
+            stream.close()
+
+    def _note(self, workflow: Workflow | None) -> None:
+        with self._lock:
+            self._workflow = workflow
+        self._looked.set()

@@ -1,0 +1,199 @@
+"""The only door to the `argo_workflows` package: Argo through its server, for who has no rights at the API server.
+
+The package tracks Argo 3.7, so its models refuse what Argo 4 says. Connection, TLS and proxy are its own; requests and
+answers are plain JSON.
+"""
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from components.cluster.answers import NotDone, ObjectMissing, Request, Unsettled
+from components.cluster.base import (
+    AlreadyThere,
+    Conflict,
+    Forbidden,
+    LogStream,
+    NamespaceMissing,
+    NotSignedIn,
+    Refused,
+    WatchExpired,
+    WatchStream,
+)
+from components.cluster.create import create_marked, marked_as_ours
+from components.cluster.kinds import WORKFLOW_TEMPLATES, WORKFLOWS
+from components.cluster.streams import ApiLog, ApiWatch, Dialect
+from components.cluster.transport import BRIEF, KEEP_ALIVE, Transport
+from components.contracts.stop import StopRequest
+from components.errors import ArgosyError, BadInput, EnvironmentUnfit
+from infra.argo.argo import MAIN, Strategy, Workflow
+
+
+@dataclass(frozen=True)
+class ArgoByServer:
+    """`Argo` with the rights of a token."""
+
+    transport: Transport
+    namespace: str
+
+    @classmethod
+    def connect(
+        cls, *, url: str, namespace: str, token: str = "", ca_file: str = "", skip_verify: bool = False
+    ) -> "ArgoByServer":
+        """Nothing is sent yet. `token` as `argo auth token` prints it, with or without `Bearer`. Raises BadInput."""
+        parts = urlsplit(url if "://" in url else f"https://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadInput("BadServer", f"{url!r} is no address of an Argo Server", "write https://host:2746")
+        if ca_file and not Path(ca_file).is_file():
+            raise BadInput("CaMissing", f"there is no file {ca_file}", "correct argo_server.ca_file")
+        from argo_workflows.configuration import Configuration
+        from argo_workflows.rest import RESTClientObject
+
+        configuration = Configuration(host=f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}")
+        configuration.ssl_ca_cert = ca_file or None
+        configuration.socket_options = KEEP_ALIVE
+        if skip_verify:
+            configuration.verify_ssl = False
+            warnings.filterwarnings("ignore", message="Unverified HTTPS request")
+        words = token.split()
+        header = " ".join(words) if len(words) > 1 else f"Bearer {words[0]}" if words else None
+        pool = RESTClientObject(configuration).pool_manager
+        return cls(Transport(pool, configuration.host, lambda: header, BRIEF, explain), namespace)
+
+    @property
+    def target(self) -> str:
+        return "argo-server"
+
+    @property
+    def place(self) -> str:
+        return f"namespace {self.namespace}, Argo Server {self.transport.host}"
+
+    def lint(self, workflow: Workflow) -> None:
+        request = Request("lint", WORKFLOWS, self.namespace, str(workflow["metadata"].get("name", "")))
+        self.transport.ask(request, "POST", f"{self._workflows}/lint", body=self._body(workflow))
+
+    def create(self, workflow: Workflow) -> Workflow:
+        mark, marked = marked_as_ours(workflow)
+        name = str(workflow["metadata"]["name"])
+        request = Request("create", WORKFLOWS, self.namespace, name)
+        return create_marked(
+            self.transport.tries, mark,
+            create=lambda: cast(Workflow, self.transport.once(request, "POST", self._workflows,
+                                                              body=self._body(marked))),
+            read=lambda: self.read(name),
+        )  # fmt: skip
+
+    def read(self, name: str) -> Workflow | None:
+        return self._get(Request("get", WORKFLOWS, self.namespace, name), f"{self._workflows}/{name}")
+
+    def list(self, *, labels: str) -> Sequence[Workflow]:
+        request = Request("list", WORKFLOWS, self.namespace)
+        query = {"listOptions.labelSelector": labels}
+        answer = self.transport.ask(request, "GET", self._workflows, query=query)
+        return list(answer.get("items") or ())
+
+    def template(self, name: str) -> Workflow | None:
+        request = Request("get", WORKFLOW_TEMPLATES, self.namespace, name)
+        return self._get(request, f"/api/v1/workflow-templates/{self.namespace}/{name}")
+
+    def watch(self, name: str, *, resource_version: str) -> WatchStream:
+        return ApiWatch(
+            self.transport, Request("watch", WORKFLOWS, self.namespace, name),
+            f"/api/v1/workflow-events/{self.namespace}", {"fieldSelector": f"metadata.name={name}"},
+            resource_version=resource_version, seconds=None, dialect=_DIALECT,
+        )  # fmt: skip
+
+    def end(self, name: str, *, strategy: Strategy, request: StopRequest) -> bool:
+        asked = Request(strategy.lower(), WORKFLOWS, self.namespace, name)
+        body = {"name": name, "namespace": self.namespace}
+        try:
+            self.transport.ask(asked, "PUT", f"{self._workflows}/{name}/{strategy.lower()}", body=body)
+        except ObjectMissing:
+            return False
+        return True
+
+    def logs(self, workflow: str, pod: str, *, follow: bool) -> LogStream | None:
+        query = {"podName": pod, "logOptions.container": MAIN}
+        if follow:
+            query["logOptions.follow"] = "true"
+        request = Request("get logs of", WORKFLOWS, self.namespace, workflow)
+        try:
+            answer = self.transport.stream(request, f"{self._workflows}/{workflow}/log", query)
+        except ObjectMissing:
+            return None
+        return ApiLog(answer, follow=follow, text=_content)
+
+    @property
+    def _workflows(self) -> str:
+        return f"/api/v1/workflows/{self.namespace}"
+
+    def _body(self, workflow: Workflow) -> dict[str, Any]:
+        metadata = {**workflow["metadata"], "namespace": self.namespace}
+        return {"namespace": self.namespace, "workflow": {**workflow, "metadata": metadata}}
+
+    def _get(self, request: Request, path: str) -> Workflow | None:
+        try:
+            return cast(Workflow, self.transport.ask(request, "GET", path))
+        except ObjectMissing:
+            return None
+
+
+def explain(request: Request, status: int, data: bytes, headers: Mapping[str, str]) -> ArgosyError:
+    """The error that an answer of the Argo Server stands for."""
+    try:
+        answer = json.loads(data)
+        message = str(answer.get("message") or answer.get("error") or "")
+    except (ValueError, AttributeError):
+        message = ""
+    message = message or data[:300].decode("utf-8", "replace").strip() or f"HTTP status {status}"
+    told = f"{request}: {message}"
+    if status == 401:
+        fix = "set ARGO_TOKEN, or argo_server.token_file, to a token that is valid now"
+        return NotSignedIn("NotSignedIn", f"the Argo Server does not accept the token ({told})", fix)
+    if status == 403:
+        return Forbidden("Forbidden", told, f'allow it: a Role with verb "{request.verb}" for the token\'s account')
+    if status == 404 and "namespaces" in message:
+        fix = "create it, or choose another with --namespace"
+        return NamespaceMissing("NamespaceMissing", f"there is no namespace {request.namespace}", fix)
+    if status == 404:
+        return ObjectMissing("ObjectMissing", told)
+    if status == 409:
+        if "already exists" in message:
+            return AlreadyThere("AlreadyThere", told, "it was created by someone else, or by an earlier attempt")
+        return Conflict("Conflict", told, "read it again and decide again")
+    if "too large" in message:
+        return Refused("TooLarge", told, "make the Workflow smaller: fewer tasks, shorter texts")
+    if status in (400, 405, 413, 415, 422):
+        return Refused("Refused", told, "correct what is named")
+    if status == 429:
+        return NotDone("ServerBusy", told, "try again in a moment")
+    if status >= 500:
+        return Unsettled(
+            "ServerFailed", f"{told} (HTTP status {status})", "try again; ask whoever runs the Argo Server"
+        )
+    fix = "is this the address of an Argo Server?"
+    return EnvironmentUnfit("Unexpected", f"{told} (HTTP status {status})", fix)
+
+
+def _event(line: Any) -> Any:
+    if "error" in line:
+        # The server turns a forgotten version, and everything else that ends its own watch, into this.
+        raise WatchExpired(
+            "WatchExpired", str(line["error"].get("message", line["error"])), "read it, watch from there"
+        )
+    return line.get("result") or {}
+
+
+def _content(line: bytes) -> bytes:
+    try:
+        result = json.loads(line).get("result") or {}
+    except ValueError:
+        return line
+    return str(result.get("content", "")).encode()
+
+
+_DIALECT = Dialect(option="listOptions.{}", query={}, event=_event)

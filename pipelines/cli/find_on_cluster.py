@@ -1,0 +1,78 @@
+"""Finds runs that went to a cluster: by what was noted when they were submitted from here, else by asking it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from components.contracts.clock import now_text
+from components.contracts.cluster_names import EXPERIMENT_LABEL, RUN_LABEL
+from components.errors import BadInput
+from infra.argo.submission import MODEL_VERSION_LABEL, runs_selector
+from infra.argo.submitted import Submitted, matches, submitted_run, submitted_runs
+from infra.argo.view import storage_of
+from infra.local import client
+from pipelines.cli.cluster_run import ClusterRun
+from pipelines.cli.targets import Target
+
+if TYPE_CHECKING:
+    from infra.argo.argo import Argo, Workflow
+
+
+def find_cluster_run(name: str, target: Target) -> ClusterRun | None:
+    """The run of that name, or None where neither this machine's notes nor, unless it is local, `target` know it."""
+    submitted = submitted_run(client.home(), name)
+    if submitted is not None:
+        return ClusterRun(submitted, target)
+    return None if target.is_local else _run_of_others(name, target)
+
+
+def latest_submitted(target: Target) -> ClusterRun | None:
+    """The run that was submitted from here last."""
+    found = submitted_runs(client.home())
+    return ClusterRun(found[-1], target) if found else None
+
+
+def cluster_runs(target: Target) -> list[ClusterRun]:
+    """Every run with a Workflow at `target`, newest first."""
+    argo = target.connect()
+    newest = {run_of(workflow): workflow for workflow in by_age(argo.list(labels=runs_selector()))}
+    return [_found(name, workflow, target, argo) for name, workflow in reversed(newest.items())]
+
+
+def by_age(workflows: "Sequence[Workflow]") -> "list[Workflow]":
+    """Oldest first."""
+    return sorted(
+        workflows, key=lambda item: (str(item["metadata"].get("creationTimestamp", "")), item["metadata"]["name"])
+    )
+
+
+def run_of(workflow: "Workflow") -> str:
+    """The run a Workflow belongs to: its label, else, as for one started elsewhere, its own name."""
+    return str((workflow["metadata"].get("labels") or {}).get(RUN_LABEL) or workflow["metadata"]["name"])
+
+
+def _run_of_others(name: str, target: Target) -> ClusterRun:
+    argo = target.connect()
+    found = by_age(argo.list(labels=runs_selector(name)))
+    workflow = found[-1] if found else argo.read(name)
+    if workflow is None:
+        raise BadInput("NoSuchRun", f"there is no run {name} in {argo.place}", "`runs` lists them")
+    return _found(name, workflow, target, argo)
+
+
+def _found(name: str, workflow: "Workflow", target: Target, argo: "Argo") -> ClusterRun:
+    submitted = submitted_run(client.home(), name)
+    if submitted is None or not matches(submitted.place, target.place(argo)):
+        submitted = _submitted_of(name, workflow, target, argo)
+    run = ClusterRun(submitted, target, known=workflow)
+    run.argo = argo
+    return run
+
+
+def _submitted_of(name: str, workflow: "Workflow", target: Target, argo: "Argo") -> Submitted:
+    """What a Workflow tells about a run that was submitted from elsewhere."""
+    labels = workflow["metadata"].get("labels") or {}
+    return Submitted(
+        run=name, experiment=str(labels.get(EXPERIMENT_LABEL, "")),
+        model_version=str(labels.get(MODEL_VERSION_LABEL, "")), place=target.place(argo),
+        storage=storage_of(workflow), created_at=str(workflow["metadata"].get("creationTimestamp") or now_text()),
+    )  # fmt: skip

@@ -1,0 +1,93 @@
+"""Output of a run's stage pods as files, so that logs of a cluster are read like those of this machine."""
+
+import contextlib
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.errors import ArgosyError
+from components.report.logs import LogFile
+from infra.argo.view import PodOfTask, pods_of
+
+if TYPE_CHECKING:
+    from components.cluster.base import LogStream
+    from infra.argo.argo import Argo, Workflow
+
+_LOOK_SECONDS = 2.0
+_AT_ONCE = 8
+
+
+class PodLogs:
+    """Fetches what pods that have ended wrote, once; with `follow`, also what running ones write, as they do."""
+
+    def __init__(self, argo: "Argo", workflows: "Callable[[], Iterable[Workflow]]", *, follow: bool) -> None:
+        self._argo, self._workflows, self._follow = argo, workflows, follow
+        self._folder = tempfile.TemporaryDirectory(prefix="argosy-logs-")
+        self._files: dict[str, LogFile] = {}
+        self._streams: dict[str, LogStream] = {}
+        self._begun: set[str] = set()
+        self._closed = threading.Event()
+        self._looked_at: float | None = None
+        self._lock = threading.Lock()
+
+    def files(self) -> list[LogFile]:
+        """One file a pod, oldest first. A pod whose log is gone has none. Raises what the place answers."""
+        now = time.monotonic()
+        if self._looked_at is None or (self._follow and now - self._looked_at > _LOOK_SECONDS):
+            self._looked_at = now
+            self._fetch_new()
+        return sorted(self._files.copy().values(), key=lambda file: file.started_at)
+
+    def close(self) -> None:
+        """Stop following, and remove the files."""
+        with self._lock:
+            self._closed.set()
+            for stream in self._streams.values():
+                stream.close()
+        self._folder.cleanup()
+
+    def _fetch_new(self) -> None:
+        new = [
+            (str(workflow["metadata"]["name"]), pod)
+            for workflow in self._workflows()
+            for pod in pods_of(workflow)
+            if pod.pod not in self._begun
+        ]
+        self._begun.update(pod.pod for _, pod in new)
+        ended = [item for item in new if item[1].is_over or not self._follow]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(lambda item: self._fetch(*item), ended))
+        for workflow, pod in new:
+            if not pod.is_over and self._follow:
+                threading.Thread(target=self._keep_up, args=(workflow, pod), daemon=True).start()
+
+    def _fetch(self, workflow: str, pod: PodOfTask) -> None:
+        stream = self._argo.logs(workflow, pod.pod, follow=False)
+        if stream is not None:
+            self._write(pod, stream)
+
+    def _keep_up(self, workflow: str, pod: PodOfTask) -> None:
+        # A connection that broke is made anew: the file then starts over, and its reader goes on behind what it has
+        # read already. So does one that was made before the container had started.
+        while not self._closed.is_set():
+            with contextlib.suppress(ArgosyError, OSError):
+                stream = self._argo.logs(workflow, pod.pod, follow=True)
+                if stream is not None:
+                    with self._lock:
+                        self._streams[pod.pod] = stream
+                        if self._closed.is_set():
+                            stream.close()
+                    self._write(pod, stream)
+                    return
+            self._closed.wait(_LOOK_SECONDS)
+
+    def _write(self, pod: PodOfTask, stream: "LogStream") -> None:
+        path = Path(self._folder.name) / pod.pod
+        with stream, path.open("wb", buffering=0) as file:
+            self._files[pod.pod] = LogFile(pod.task, path, pod.started_at)
+            for line in stream:
+                file.write(line + b"\n")
