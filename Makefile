@@ -7,7 +7,7 @@ READERS := .venv-readers/.installed
 S3_SERVER := build/versitygw/.built
 
 .DEFAULT_GOAL := help
-.PHONY: help install train check test soak golden bench lock clean
+.PHONY: help install train check test soak golden bench lock clean cluster-host cluster-build cluster-up cluster-down cluster-status
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -63,6 +63,21 @@ lock: $(INSTALLED)  ## resolve the dependencies anew: names, versions and hashes
 	grep -E '^(torch|triton|nvidia-|cuda-)[a-z0-9-]*==' requirements.lock | cut -d' ' -f1 > $(VENV)/shared.txt
 	printf '%s\n' 'mosaicml-streaming>=0.13' 'webdataset<0.3' 'datasets>=3' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c $(VENV)/shared.txt -o tests/readers.lock -
 	echo 'uv>=0.9' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -o bootstrap.lock -
+
+cluster-host: $(INSTALLED)  ## install the Debian packages that a development cluster needs; as root
+	$(BIN)/python -m infra.devcluster host
+
+cluster-build: $(INSTALLED)  ## Kubernetes, Argo, JobSet, S3 and the images, with Go and buildah: once, then what changed
+	$(BIN)/python -m infra.devcluster build
+
+cluster-up: $(INSTALLED)  ## a Kubernetes of NODES=2 nodes with Argo and JobSet on this host; then source build/devcluster/env
+	$(BIN)/python -m infra.devcluster up --nodes $(or $(NODES),2)
+
+cluster-down: $(INSTALLED)  ## take it away again; PURGE=1: the nodes' image stores too
+	$(BIN)/python -m infra.devcluster down $(if $(PURGE),--purge)
+
+cluster-status: $(INSTALLED)  ## every component of it, and what is wrong
+	$(BIN)/python -m infra.devcluster status
 
 clean:  ## remove .venv, .venv-readers, build and caches, never runs or storage
 	rm -rf $(VENV) .venv-readers build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

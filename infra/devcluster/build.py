@@ -1,0 +1,179 @@
+"""The programs, built with Go from module versions fixed in `modules/<group>/go.mod`, checked against go.sum.
+
+A group is built again when its go.mod, go.sum, sources, flags or the Go version change, and not otherwise.
+"""
+
+import fcntl
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.errors import EnvironmentUnfit
+from infra.devcluster.commands import run
+from infra.devcluster.layout import BUILD, CHECKOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MODULES = Path(__file__).parent / "modules"
+KUBERNETES, ARGO = "v1.35.4", "v4.0.5"
+ARGO_MODULE = "github.com/argoproj/argo-workflows/v4"
+JOBSET_MODULE = "sigs.k8s.io/jobset"
+_GIT = "k8s.io/component-base/version.git"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Programs that share one module, since their versions of common libraries agree."""
+
+    name: str
+    programs: tuple[str, ...]
+    stamped: str = ""
+    """Versions the linker writes into them: without, nodes report v0.0.0-master."""
+    packages: str = "tool"
+    module: Path | None = None
+
+    @property
+    def source(self) -> Path:
+        return self.module or MODULES / self.name
+
+    @property
+    def output(self) -> Path:
+        return BUILD / "bin" / self.name
+
+
+GROUPS = (
+    Group(
+        "kube",
+        ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl", "server"),
+        f"-X {_GIT}Version={KUBERNETES} -X {_GIT}Major=1 -X {_GIT}Minor=35",
+    ),
+    Group("argo", ("argo", "argoexec", "workflow-controller"), f"-X {ARGO_MODULE}.version={ARGO}"),
+    Group("jobset", ("jobset",)),
+    Group("coredns", ("coredns",)),
+    Group("s3", ("versitygw",), module=CHECKOUT / "tests" / "fakes" / "versitygw"),
+    Group("pause", ("pause",), packages="."),
+)
+
+
+def build(say: Callable[[str], None]) -> None:
+    """Every group that is not built as it would be now, and the manifests that come with Argo and JobSet."""
+    with locked(BUILD / "build.lock"):
+        for group in GROUPS:
+            if not is_built(group):
+                began = time.monotonic()
+                say(f"building {group.name}: {', '.join(group.programs)}")
+                _build(group)
+                say(f"built {group.name} in {time.monotonic() - began:.0f} s")
+        _render_manifests()
+
+
+def is_built(group: Group) -> bool:
+    stamp = group.output / ".built"
+    programs = all((group.output / program).exists() for program in group.programs)
+    return programs and stamp.exists() and stamp.read_text() == inputs(group)
+
+
+def inputs(group: Group) -> str:
+    """A digest of all that decides what comes out."""
+    digest = hashlib.sha256(json.dumps([go_version(), group.stamped, group.packages]).encode())
+    for path in sorted(group.source.glob("*")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def go() -> str:
+    found = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if found is None:
+        raise EnvironmentUnfit("ProgramMissing", "go is not installed", "install Go 1.26 or later")
+    return found
+
+
+def go_version() -> str:
+    return run([go(), "env", "GOVERSION"]).strip()
+
+
+def module_folder(group: str, module: str) -> Path:
+    """Where Go keeps that module's files."""
+    return Path(run([go(), "list", "-mod=mod", "-m", "-f", "{{.Dir}}", module], cwd=MODULES / group).strip())
+
+
+def _build(group: Group) -> None:
+    group.output.mkdir(parents=True, exist_ok=True)
+    flags = ["-trimpath", f"-ldflags=-s -w {group.stamped}".strip(), "-o", f"{group.output}/"]
+    where = group.source
+    if group.name == "argo":
+        where = _vendored_argo(group)
+        flags += ["-mod=vendor", "-overlay", str(where / "overlay.json")]
+    run(["nice", "-n", "10", go(), "build", *flags, group.packages], cwd=where, env={"CGO_ENABLED": "0"}, seconds=3600)
+    (group.output / ".built").write_text(inputs(group))
+
+
+def _vendored_argo(group: Group) -> Path:
+    """The published module lacks two files: the UI's page and, as module zips drop links, signal_linux.go.
+
+    An overlay supplies them, which cannot touch the module cache; hence the vendored copy. The signal file is the
+    module's own signal_darwin.go, to which upstream links it: a new one that forgot to release the process killed what
+    it was to stop.
+    """
+    folder = BUILD / "src" / "argo"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(group.source / name, folder / name)
+    run([go(), "mod", "vendor"], cwd=folder)
+    page = folder / "index.html"
+    page.write_text(
+        "<!doctype html><title>Argo Server</title><p>The module that this server is built from has no UI.</p>\n"
+    )
+    vendored = folder / "vendor" / ARGO_MODULE
+    signals = "workflow/executor/osspecific"
+    replaced = {
+        str(vendored / "ui/dist/app/index.html"): str(page),
+        str(vendored / signals / "signal_linux.go"): str(
+            module_folder("argo", ARGO_MODULE) / signals / "signal_darwin.go"
+        ),
+    }
+    (folder / "overlay.json").write_text(json.dumps({"Replace": replaced}))
+    return folder
+
+
+MANIFESTS = {
+    "argo-crds": ("argo", ARGO_MODULE, "manifests/base/crds/full"),
+    "argo": ("argo", ARGO_MODULE, "manifests/cluster-install-no-crds"),
+    "jobset": ("jobset", JOBSET_MODULE, "config/default"),
+}
+"""Upstream's custom resources and Roles: group, module, kustomization in it."""
+
+
+def manifest_path(name: str) -> Path:
+    group = next(group for group in GROUPS if group.name == MANIFESTS[name][0])
+    return BUILD / "manifests" / f"{name}-{inputs(group)[:12]}.yaml"
+
+
+def _render_manifests() -> None:
+    kubectl = BUILD / "bin" / "kube" / "kubectl"
+    for name, (group, module, folder) in MANIFESTS.items():
+        path = manifest_path(name)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            rendered = run([kubectl, "kustomize", module_folder(group, module) / folder])
+            path.write_text(rendered)
+
+
+@contextmanager
+def _locked(path: Path) -> "Iterator[None]":
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def locked(path: Path) -> AbstractContextManager[None]:
+    """Nobody else does this meanwhile; released by the kernel when we die."""
+    return _locked(path)

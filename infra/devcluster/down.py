@@ -1,0 +1,138 @@
+"""Take the cluster away: processes, containers, mounts, namespaces, control groups, routes, files.
+
+Nothing by the name of a program: only what is in our control groups, below our folder, or bears our network names.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from components.errors import ArgosyError
+from infra.devcluster import cgroups, manifests, network, node
+from infra.devcluster.commands import run
+from infra.devcluster.layout import BUILD, NAME, STATE, Layout, Machine, Node
+from infra.devcluster.process import RECORDS, boot_id, is_alive
+
+CNI_CACHE = Path("/var/lib/cni/results")
+POD_LOG_LINKS = Path("/var/log/containers")
+
+
+def down(say: Callable[[str], None], *, keep_images: bool = True) -> None:
+    """Idempotent; works on what a killed `up` or another checkout left."""
+    say(f"ended {cgroups.kill(f'/{NAME}') + _kill_recorded()} processes")
+    sockets = _shim_sockets()
+    say(f"unmounted {unmount_below(STATE)} mounts")
+    network.down()
+    if cgroups.exists(f"/{NAME}"):
+        cgroups.remove(f"/{NAME}")
+    for path in sockets:
+        path.unlink(missing_ok=True)
+    for path in CNI_CACHE.glob(f"{NAME}-*") if CNI_CACHE.is_dir() else ():
+        path.unlink(missing_ok=True)
+    _remove_log_links()
+    for name in ("env", "kubeconfig", "ca.crt"):
+        (BUILD / name).unlink(missing_ok=True)
+    _remove_files(keep_images)
+    say("down")
+
+
+def power_off(machine: Machine) -> int:
+    """As if its plug were pulled: everything that runs on it ends at once, and its cable is cut."""
+    network.cut(machine)
+    ended = cgroups.kill(machine.cgroup)
+    unmount_below(machine.folder)
+    return ended
+
+
+def remove_node(machine: Node, layout: Layout) -> None:
+    """Take a node out for good."""
+    cgroups.kill(machine.cgroup)
+    unmount_below(machine.folder)
+    network.machine_down(machine)
+    if cgroups.exists(machine.cgroup):
+        cgroups.remove(machine.cgroup)
+    for component in node.components(machine, layout):
+        component.record.unlink(missing_ok=True)
+    shutil.rmtree(machine.folder, ignore_errors=True)
+    with contextlib.suppress(ArgosyError):  # the API server may be down as well; the node is then NotReady for good
+        manifests.kubectl(layout, "delete", "node", machine.name, "--ignore-not-found")
+
+
+def unmount_below(folder: Path) -> int:
+    """Innermost first, until none is left. Before any deletion there: a claim's volume may be the host's own files."""
+    count = 0
+    for _ in range(20):
+        points = mounts_below(folder, Path("/proc/self/mountinfo").read_text())
+        if not points:
+            return count
+        for point in points:
+            run(["umount", "--lazy", "--no-mtab", point], ok=(0, 1, 32))
+            count += 1
+    raise RuntimeError(f"mounts below {folder} come back: {points}")
+
+
+def mounts_below(folder: Path, table: str) -> list[str]:
+    """Mount points at or below it, innermost first; the kernel writes spaces in octal."""
+    points = [line.split()[4].replace("\\040", " ") for line in table.splitlines()]
+    inside = [point for point in points if point == str(folder) or point.startswith(f"{folder}/")]
+    return sorted(inside, key=len, reverse=True)
+
+
+def _kill_recorded() -> int:
+    """Those recorded but in none of our groups: started on a host whose groups somebody removed."""
+    count = 0
+    for path in RECORDS.glob("*.json") if RECORDS.is_dir() else ():
+        with contextlib.suppress(OSError, ValueError):
+            record = json.loads(path.read_text())
+            if record["boot"] == boot_id() and is_alive(record):
+                os.kill(int(record["pid"]), signal.SIGKILL)
+                count += 1
+                while is_alive(record):
+                    time.sleep(0.02)
+    return count
+
+
+def _shim_sockets() -> list[Path]:
+    """Sockets of containers' supervisors stand in a folder that every containerd of the host shares."""
+    found = []
+    for path in STATE.glob("node-*/containerd/state/io.containerd.runtime.v2.task/*/*/address"):
+        with contextlib.suppress(OSError):
+            found.append(Path(path.read_text().strip().removeprefix("unix://")))
+    return [path for path in found if path.is_absolute() and path.is_relative_to("/run/containerd/s")]
+
+
+def _remove_log_links() -> None:
+    if POD_LOG_LINKS.is_dir():
+        for link in POD_LOG_LINKS.iterdir():
+            if link.is_symlink() and os.readlink(link).startswith(f"{STATE}/"):
+                link.unlink()
+
+
+def _remove_files(keep_images: bool) -> None:
+    left = mounts_below(STATE, Path("/proc/self/mountinfo").read_text())
+    if left:
+        raise RuntimeError(f"still mounted below {STATE}: {left}")
+    if not keep_images:
+        shutil.rmtree(STATE, ignore_errors=True)
+        return
+    for entry in STATE.iterdir() if STATE.is_dir() else ():
+        if entry.name.startswith("node-"):
+            _keep_image_store(entry)
+        elif entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def _keep_image_store(folder: Path) -> None:
+    for entry in folder.iterdir():
+        if entry.name != "containerd":
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    for entry in (folder / "containerd").iterdir() if (folder / "containerd").is_dir() else ():
+        if entry.name != "root":
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

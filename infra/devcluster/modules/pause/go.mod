@@ -1,0 +1,3 @@
+module argosy.devcluster/pause
+
+go 1.26

@@ -1,0 +1,185 @@
+"""A component's life: start it apart from us, wait until it is ready, stop it, know it again after our own death."""
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from components.errors import EnvironmentUnfit
+from infra.devcluster import cgroups
+from infra.devcluster.commands import in_netns
+from infra.devcluster.layout import STATE, Machine
+
+RECORDS = STATE / "processes"
+
+
+class Phase(StrEnum):
+    """What is true of a component now."""
+
+    ABSENT = "absent"  # never started, or stopped on purpose
+    DEAD = "dead"  # recorded, and gone
+    OUTDATED = "outdated"  # runs, from another program or configuration
+    RUNNING = "running"
+
+
+@dataclass(frozen=True)
+class Component:
+    """A program that runs on a machine of the cluster."""
+
+    name: str
+    machine: Machine
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
+    """Configuration whose change means a restart."""
+    missing: Callable[[], str] = lambda: ""
+    """What keeps it from being ready; empty when it is."""
+    ready_seconds: float = 60.0
+
+    @property
+    def cgroup(self) -> str:
+        return f"{self.machine.cgroup}/host/{self.name}"
+
+    @property
+    def log(self) -> Path:
+        return STATE / "logs" / f"{self.name}.log"
+
+    @property
+    def record(self) -> Path:
+        return RECORDS / f"{self.name}.json"
+
+    def fingerprint(self) -> str:
+        """Of the command, its environment, its configuration and the program itself."""
+        program = Path(self.argv[0])
+        stat = program.stat()
+        parts = [
+            *self.argv,
+            json.dumps(dict(self.environment), sort_keys=True),
+            str(stat.st_size),
+            str(stat.st_mtime_ns),
+        ]
+        digest = hashlib.sha256("\0".join(parts).encode())
+        for path in self.files:
+            digest.update(path.read_bytes())
+        return digest.hexdigest()
+
+
+def phase(component: Component) -> Phase:
+    record = _read(component)
+    if record is None:
+        return Phase.ABSENT
+    if not is_alive(record):
+        return Phase.DEAD
+    return Phase.RUNNING if record["fingerprint"] == component.fingerprint() else Phase.OUTDATED
+
+
+def pid(component: Component) -> int | None:
+    record = _read(component)
+    return int(str(record["pid"])) if record and is_alive(record) else None
+
+
+def start(component: Component) -> None:
+    """Make it run with its present configuration; one that does already is left alone."""
+    now = phase(component)
+    if now is Phase.RUNNING:
+        return
+    if now is Phase.OUTDATED:
+        stop(component)
+    cgroups.create(component.cgroup)
+    procs = cgroups.tracking(component.cgroup) / "cgroup.procs"
+    for folder in (component.log.parent, component.record.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def enter() -> None:
+        procs.write_text(str(os.getpid()))
+
+    with component.log.open("ab") as log:
+        child = subprocess.Popen(
+            in_netns(component.machine.netns_path, *component.argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=True, preexec_fn=enter, cwd=component.machine.folder,
+            env={"PATH": os.environ.get("PATH", os.defpath), "HOME": "/root", **component.environment},
+        )  # fmt: skip
+    record = {
+        "pid": child.pid, "start": _start_of(child.pid), "boot": boot_id(), "fingerprint": component.fingerprint(),
+        "argv": list(component.argv),
+    }  # fmt: skip
+    temporary = component.record.with_suffix(".new")
+    temporary.write_text(json.dumps(record))
+    temporary.rename(component.record)
+    child.returncode = 0  # it outlives us on purpose: no warning about that when this object goes
+
+
+def wait_ready(component: Component) -> None:
+    """Raises EnvironmentUnfit with the end of its log when it dies or never gets ready."""
+    deadline = time.monotonic() + component.ready_seconds
+    while True:
+        record = _read(component)
+        if record is None or not is_alive(record):
+            raise EnvironmentUnfit(
+                "ComponentDied", f"{component.name} ended: {tail(component)}", f"see {component.log}"
+            )
+        missing = component.missing()
+        if not missing:
+            return
+        if time.monotonic() > deadline:
+            raise EnvironmentUnfit(
+                "ComponentNotReady",
+                f"{component.name} after {component.ready_seconds:.0f} s: {missing}; {tail(component)}",
+                f"see {component.log}",
+            )
+        time.sleep(0.1)
+
+
+def stop(component: Component, *, seconds: float = 5.0, at_once: bool = False) -> None:
+    """SIGTERM, then SIGKILL. Its descendants stay: pods outlive their container runtime."""
+    record = _read(component)
+    if record and is_alive(record):
+        number = int(str(record["pid"]))
+        os.kill(number, signal.SIGKILL if at_once else signal.SIGTERM)
+        deadline = time.monotonic() + seconds
+        while is_alive(record):
+            if time.monotonic() > deadline:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+            time.sleep(0.05)
+    component.record.unlink(missing_ok=True)
+
+
+def tail(component: Component, *, size: int = 1500) -> str:
+    try:
+        return component.log.read_bytes()[-size:].decode(errors="replace").strip()
+    except OSError:
+        return "it wrote no log"
+
+
+def is_alive(record: Mapping[str, object]) -> bool:
+    """The very process that was recorded: same boot, same number, same start; a zombie is dead."""
+    return record["boot"] == boot_id() and _start_of(int(str(record["pid"]))) == record["start"]
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _read(component: Component) -> dict[str, object] | None:
+    try:
+        record: dict[str, object] = json.loads(component.record.read_text())
+    except (OSError, ValueError):
+        return None
+    return record
+
+
+def _start_of(number: int) -> int | None:
+    """Its start in clock ticks since boot; None for a process that is gone or a zombie."""
+    try:
+        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])

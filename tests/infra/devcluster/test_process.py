@@ -1,0 +1,39 @@
+"""When a recorded process is still that process."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from infra.devcluster.process import boot_id, is_alive
+
+
+def _start_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
+def test_a_recorded_process_is_known_again_until_it_ends() -> None:
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    record = {"pid": child.pid, "start": _start_of(child.pid), "boot": boot_id()}
+    assert is_alive(record)
+    child.communicate()
+    assert not is_alive(record)
+
+
+def test_a_zombie_is_dead() -> None:
+    child = subprocess.Popen(["true"])
+    record = {"pid": child.pid, "start": _start_of(child.pid), "boot": boot_id()}
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended; nobody has asked for its exit code yet
+    assert not is_alive(record)
+    child.wait()
+
+
+def test_a_number_used_again_is_another_process() -> None:
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    assert not is_alive({"pid": child.pid, "start": _start_of(child.pid) - 1, "boot": boot_id()})
+    child.communicate()
+
+
+def test_nothing_outlives_a_reboot() -> None:
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    assert not is_alive({"pid": child.pid, "start": _start_of(child.pid), "boot": "another"})
+    child.communicate()
