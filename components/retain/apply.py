@@ -22,16 +22,19 @@ from components.storage.base import StorageError
 
 def apply_retention(
     ledger: Ledger, policy: RetentionPolicy, *, run: str, log: Log, now: datetime,
-    pause: Callable[[float], None] = time.sleep,
+    pause: Callable[[float], None] = time.sleep, sweeps: bool = True,
 ) -> RetentionPlan:  # fmt: skip
-    """Retire what `policy` does not keep and delete it; returns the plan as it holds afterwards."""
+    """Retire what `policy` does not keep and delete it; returns the plan as it holds afterwards.
+
+    With `sweeps` everything is listed, and what attempts that can never commit left behind goes too.
+    """
     try:
         _retire(ledger, policy, run=run, log=log, now=now)
     except StorageError:
         # A full disk, perhaps. What was retired earlier may still go; nothing is given up for the sake of room.
-        _delete(ledger, log, pause)
+        _delete(ledger, log, pause, sweeps)
         raise
-    _delete(ledger, log, pause)
+    _delete(ledger, log, pause, sweeps)
     _report_deleted(ledger)
     return plan_retention(ledger.state(), policy, now)
 
@@ -75,8 +78,8 @@ def _damaged(ledger: Ledger, survivors: list[CheckpointEntry]) -> Quarantine | N
     return None
 
 
-def _delete(ledger: Ledger, log: Log, pause: Callable[[float], None]) -> None:
-    doomed = doomed_objects(ledger)
+def _delete(ledger: Ledger, log: Log, pause: Callable[[float], None], sweeps: bool) -> None:
+    doomed = doomed_objects(ledger, sweeps=sweeps)
     delete_objects(ledger, doomed, pause=pause)
     for folder in doomed.orphans:
         log.info(f"delete {folder}: an attempt that never committed, of a term that is over")

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from components.contracts.layout import checkpoint_folder, checkpoint_manifest_key, ledger_folder
 from components.errors import Transient
 from components.ledger.ledger import Ledger
+from components.ledger.state import LedgerState
+from components.storage.base import ObjectInfo, ObjectStore
 
 _ATTEMPT = re.compile(r"^(?P<data_version>[^/]+)/step-(?P<step>\d{12})/term-(?P<term>\d{6,})/")
 _BURST, _BURST_SECONDS = 100, 0.1
@@ -28,13 +30,22 @@ class Doomed:
     """Folders among them of attempts that never committed and whose term is over."""
 
 
-def doomed_objects(ledger: Ledger) -> Doomed:
-    """What may be deleted now, by one listing.
+def needs_sweep(state: LedgerState) -> bool:
+    """Whether attempts may lie about that nobody has looked for: the newest term has at most one commit so far.
 
-    The state is folded after it, so that nothing listed can become committed later: an older term is fenced for ever,
-    and the newest term's folders are left alone whether or not its gang still lives.
+    Attempts become orphans when a term begins. Looking for them after its first commit, and after training, suffices;
+    what a zombie leaves later than that waits for the next time.
     """
-    listed = list(_attempts(ledger))
+    return sum(entry.term == state.term for entry in state.checkpoints.values()) <= 1
+
+
+def doomed_objects(ledger: Ledger, *, sweeps: bool = True) -> Doomed:
+    """What may be deleted now: with `sweeps` by listing everything, otherwise retired checkpoints only, each by name.
+
+    The state is folded after the listing, so that nothing listed can become committed later: an older term is fenced
+    for ever, and the newest term's folders are left alone whether or not its gang still lives.
+    """
+    listed = list(_attempts(ledger) if sweeps else _retired(ledger))
     state = ledger.state()
     retired = {entry.folder for entry in state.checkpoints.values() if entry.status == "retired"}
     committed = {entry.folder for entry in state.checkpoints.values()}
@@ -66,13 +77,21 @@ def _delete(ledger: Ledger, key: str, pause: Callable[[float], None]) -> None:
     return ledger.store.delete(key)
 
 
+def _retired(ledger: Ledger) -> Iterator[tuple[str, int, str, int]]:
+    """As `_attempts`, of those whose deletion was decided and not yet reported."""
+    for entry in ledger.state().checkpoints.values():
+        if entry.status == "retired" and not entry.is_deleted:
+            for item in ledger.store.list(entry.folder):
+                yield item.key, item.size_bytes, entry.folder, entry.term
+
+
 def _attempts(ledger: Ledger) -> Iterator[tuple[str, int, str, int]]:
     """(key, bytes, folder, term) of every object in a checkpoint folder of this experiment and model version."""
     log_folder = ledger_folder(ledger.experiment, ledger.model_version)
     root = log_folder.rpartition("/")[0]
-    for item in ledger.store.list(root):
+    for item in _outside(ledger.store, root, log_folder):
         match = _ATTEMPT.match(item.key[len(root) + 1 :])
-        if match is None or item.key.startswith(f"{log_folder}/"):
+        if match is None:
             continue
         folder = checkpoint_folder(
             ledger.experiment, ledger.model_version, match["data_version"], step=int(match["step"]),
@@ -80,3 +99,15 @@ def _attempts(ledger: Ledger) -> Iterator[tuple[str, int, str, int]]:
         )  # fmt: skip
         if item.key.startswith(f"{folder}/"):
             yield item.key, item.size_bytes, folder, int(match["term"])
+
+
+def _outside(store: ObjectStore, root: str, left_out: str) -> Iterator[ObjectInfo]:
+    """What lies below `root` but not below `left_out`, which may hold far more than all the rest: never listed."""
+    for item in store.list(root):
+        if item.key.startswith(f"{left_out}/"):
+            break
+        yield item
+    else:
+        return
+    # "0" is the character after "/": the first key that cannot lie in that folder.
+    yield from (item for item in store.list(root, after=f"{left_out}0") if not item.key.startswith(f"{left_out}/"))

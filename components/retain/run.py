@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from components.contracts.layout import retention_plan_key
+from components.contracts.names import DURING_TRAINING
 from components.ledger.ledger import Ledger
 from components.retain.apply import apply_retention
+from components.retain.objects import needs_sweep
 from components.retain.spec import RetainSpec
 from components.runtime.stage import StageContext
 from components.storage.base import open_store
@@ -21,7 +23,8 @@ def run(context: StageContext, spec: RetainSpec) -> Mapping[str, str]:
         return {"kept": "", "deleted": ""}
     store = open_store(context.storage)
     ledger = Ledger(store, spec.experiment, spec.model_version)
-    plan = apply_retention(ledger, spec.policy, run=context.run, log=context.log, now=datetime.now(UTC))
+    sweeps = not context.task.startswith(f"{DURING_TRAINING}-") or needs_sweep(ledger.state())
+    plan = apply_retention(ledger, spec.policy, run=context.run, log=context.log, now=datetime.now(UTC), sweeps=sweeps)
     for item in plan.decisions:
         if item.action == "keep":
             context.log.info(f"keep {item.checkpoint}: {item.reason}", checkpoint=item.checkpoint)

@@ -237,8 +237,9 @@ class World:
         actor = line._actor
         actor.retiring += 1
         apply.apply_retention(
-            self._ledger(line), self.policy, run=RUN, log=SILENT, now=NOW + self._skew(), pause=lambda seconds: None
-        )
+            self._ledger(line), self.policy, run=RUN, log=SILENT, now=NOW + self._skew(), pause=lambda seconds: None,
+            sweeps=self.rng.random() < 0.5,
+        )  # fmt: skip
         actor.retiring -= 1
 
     def _ledger(self, store: Line | MemoryStore) -> Ledger:

@@ -1,6 +1,7 @@
 """Carrying the plan out: only what is retired or fenced goes, the survivors are looked at, twice is once."""
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from components.errors import Transient
 from components.ledger.ledger import Ledger
 from components.ledger.publish import publish_files
 from components.retain.apply import apply_retention
+from components.retain.objects import doomed_objects, needs_sweep
 from components.runtime.log import Log
-from components.storage.base import StorageError
+from components.storage.base import ObjectInfo, StorageError
 from components.storage.local import LocalStore
 from tests.components.ledger.building import DATA_VERSION, NOW, a_begun_run, a_checkpoint, a_ledger, a_stage
 from tests.components.ledger.counting import CountingStore
@@ -28,10 +30,11 @@ def stage(tmp_path: Path) -> Path:
     return a_stage(tmp_path / "stage")
 
 
-def applied(ledger: Ledger, *, keep_last: int = 2) -> RetentionPlan:
+def applied(ledger: Ledger, *, keep_last: int = 2, sweeps: bool = True) -> RetentionPlan:
     return apply_retention(
-        ledger, RetentionPolicy(keep_last=keep_last), run="gpt-aaaaa", log=Log({}, io.StringIO()), now=NOW
-    )
+        ledger, RetentionPolicy(keep_last=keep_last), run="gpt-aaaaa", log=Log({}, io.StringIO()), now=NOW,
+        sweeps=sweeps,
+    )  # fmt: skip
 
 
 def folders(ledger: Ledger) -> list[str]:
@@ -106,6 +109,59 @@ def test_attempts_that_can_never_commit_any_more_are_collected(ledger: Ledger, s
     applied(ledger)
 
     assert folders(ledger) == ["10/2", "20/2"]
+
+
+def test_orphans_are_looked_for_after_the_first_commit_of_a_term_and_after_training(
+    ledger: Ledger, stage: Path
+) -> None:
+    assert needs_sweep(ledger.state())
+    term = verified_steps(ledger, stage, 10)
+    assert needs_sweep(ledger.state())
+    a_checkpoint(ledger, stage, step=20, term=term)
+    assert not needs_sweep(ledger.state())
+    a_begun_run(ledger, source="step-20-term-1")
+    assert needs_sweep(ledger.state())
+
+
+def test_beside_running_ranks_only_what_was_retired_is_listed(ledger: Ledger, stage: Path) -> None:
+    fenced = a_begun_run(ledger)
+    torn = checkpoint_folder("gpt", "v1", DATA_VERSION, step=10, term=fenced)
+    publish_files(ledger.store, folder=torn, source=stage, node_rank=0, term=fenced, step=10)
+    verified_steps(ledger, stage, 10, 20, 30)
+    counting = CountingStore(ledger.store)
+
+    plan = applied(a_ledger(counting), sweeps=False)
+
+    assert plan.deleted == ("step-10-term-2",)
+    assert folders(ledger) == ["10/1", "20/2", "30/2"]
+    listed = [key.removeprefix("checkpoints/gpt/v1/") for method, key in counting.requests if method == "LIST"]
+    retired, survivors = "10/term-000002", ["30/term-000002", "20/term-000002"]
+    # The log; the names of what is counted on; the retired one, before and after.
+    assert [key.rpartition("0000000000")[2] for key in listed] == ["log", *survivors, retired, retired]
+
+    applied(ledger)
+    assert folders(ledger) == ["20/2", "30/2"]
+
+
+@pytest.mark.parametrize("data_version", ["d-0123456789abcdef", "unknown"])
+def test_a_sweep_does_not_list_the_log(ledger: Ledger, stage: Path, data_version: str) -> None:
+    term = a_begun_run(ledger)
+    for step in (10, 20, 30):
+        a_checkpoint(ledger, stage, step=step, term=term, data_version=data_version, verified="tensors")
+    shown: list[str] = []
+
+    class ListedStore(CountingStore):
+        def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+            for item in super().list(prefix, after=after):
+                shown.append(item.key)
+                yield item
+
+    doomed = doomed_objects(a_ledger(ListedStore(ledger.store)))
+
+    assert doomed.keys == ()
+    log = [key for key in shown if "/log/" in key]
+    assert len(log) == 8 + 1  # the fold's own listing, and the first record, which says where the log begins
+    assert len([key for key in shown if f"/{data_version}/" in key]) == 3 * 4
 
 
 def test_other_experiments_and_foreign_files_are_left_alone(ledger: Ledger, stage: Path) -> None:
