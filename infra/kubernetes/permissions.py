@@ -1,0 +1,133 @@
+"""Who may do what in a namespace that runs Argosy: the one table, from which `access.yaml` is written.
+
+A row is there because code needs it; each says for what. `python -m infra.kubernetes.permissions` prints the YAML.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+Manifest = dict[str, Any]
+
+NAMESPACE = "argosy"
+"""In the one place where Kubernetes wants a namespace spelled out; a kustomization replaces it."""
+NODES_ROLE = "argosy-nodes"
+_RBAC = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Verbs on resources of one API group, and what they are for."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    why: str
+    names: tuple[str, ...] = ()
+    """Only these objects."""
+
+    def manifest(self) -> Manifest:
+        names = {"resourceNames": list(self.names)} if self.names else {}
+        return {"apiGroups": [self.group], "resources": list(self.resources), **names, "verbs": list(self.verbs)}
+
+
+@dataclass(frozen=True)
+class Account:
+    """A Role, and the ServiceAccount that has it unless it is for people."""
+
+    name: str
+    about: str
+    rules: tuple[Rule, ...]
+    is_for_people: bool = False
+    sees_nodes: bool = False
+
+
+_EXECUTOR = Rule("argoproj.io", ("workflowtaskresults",), ("create", "patch"), "Argo's wait container reports outputs")
+_WORKFLOWS = ("argoproj.io", ("workflows",))
+
+STAGE = Account("argosy-stage", "shard, preflight, verify and retain", (_EXECUTOR,))
+LAUNCHER = Account(
+    "argosy-launcher",
+    "launch and finish",
+    (
+        _EXECUTOR,
+        Rule(*_WORKFLOWS, ("get", "list"), "is the run asked to stop; does another Workflow hold the claim"),
+        Rule("jobset.x-k8s.io", ("jobsets",), ("create", "delete", "get", "list", "watch"), "the gang"),
+        Rule("batch", ("jobs",), ("create", "delete", "get", "list", "watch"), "the gang, where it is a Job"),
+        Rule(
+            "", ("secrets",), ("create", "delete", "get", "patch"), "what agents must know: its owner is set afterwards"
+        ),
+        Rule("", ("services",), ("create", "delete", "get", "patch"), "names for the pods of a gang that is a Job"),
+        Rule("", ("pods",), ("list", "watch"), "the gang's pods"),
+        Rule("", ("events",), ("list", "watch"), "why a pod does not start"),
+        Rule("apps", ("deployments",), ("get",), "is there a janitor", names=("argosy-janitor",)),
+    ),
+    sees_nodes=True,
+)
+JANITOR = Account(
+    "argosy-janitor",
+    "deletes what no stage can: lost pods, pods that stay Pending, gangs whose Workflow is over",
+    (
+        Rule("", ("pods",), ("list", "watch", "delete"), "pods of lost nodes, and those that stay Pending"),
+        Rule("batch", ("jobs",), ("list", "watch", "delete"), "gangs"),
+        Rule("jobset.x-k8s.io", ("jobsets",), ("list", "watch", "delete"), "gangs"),
+        Rule(*_WORKFLOWS, ("list", "watch"), "whose gang is it"),
+    ),
+    sees_nodes=True,
+)
+SUBMITTER = Account(
+    "argosy-submitter",
+    "people and CI: submit, status, logs, why, stop, resume, runs with --target kubernetes",
+    (
+        Rule(*_WORKFLOWS, ("create", "get", "list", "watch", "patch"), "submit, follow, stop"),
+        Rule("argoproj.io", ("workflowtemplates",), ("get",), "submit --from-template"),
+        Rule("", ("pods/log",), ("get",), "logs of a stage that is still running"),
+    ),
+    is_for_people=True,
+)
+ACCOUNTS = (STAGE, LAUNCHER, JANITOR, SUBMITTER)
+"""The janitor's is installed with its Deployment, by `janitor/janitor.yaml`."""
+
+
+def access_manifests() -> Iterator[Manifest]:
+    """ServiceAccounts, Roles and bindings of all accounts but the janitor's."""
+    for account in (STAGE, LAUNCHER, SUBMITTER):
+        if not account.is_for_people:
+            yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account.name}}
+        yield role(account)
+        if not account.is_for_people:
+            yield _binding("RoleBinding", account.name, "Role", account.name, subject={"name": account.name})
+        if account.sees_nodes:
+            subject = {"name": account.name, "namespace": NAMESPACE}
+            yield _binding("ClusterRoleBinding", f"{account.name}-nodes", "ClusterRole", NODES_ROLE, subject=subject)
+
+
+def role(account: Account) -> Manifest:
+    """The Role of `account`."""
+    return {
+        "apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": {"name": account.name},
+        "rules": [rule.manifest() for rule in account.rules],
+    }  # fmt: skip
+
+
+def access_yaml() -> str:
+    """The content of `access.yaml`."""
+    head = (
+        "# Service accounts and Roles of Argosy. Written by `python -m infra.kubernetes.permissions > access.yaml`.\n"
+        "# Role argosy-submitter is for people: bind it to users and groups of your own.\n"
+    )
+    return head + "".join(f"---\n{yaml.safe_dump(item, sort_keys=False)}" for item in access_manifests())
+
+
+def _binding(kind: str, name: str, role_kind: str, role_name: str, *, subject: Manifest) -> Manifest:
+    return {
+        "apiVersion": f"{_RBAC}/v1", "kind": kind, "metadata": {"name": name},
+        "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": role_name},
+        "subjects": [{"kind": "ServiceAccount", **subject}],
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    print(access_yaml(), end="")
