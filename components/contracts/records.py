@@ -16,6 +16,8 @@ class StageRecord(Document):
     task: str
     """The DAG task, for example `shard-task-2`, `preflight`."""
     attempt: NonNegativeInt
+    workflow: str = ""
+    """Name of the Workflow; a resumed run has several, one after the other."""
     node: str
     started_at: UtcText
     ended_at: UtcText | None = None

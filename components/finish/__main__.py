@@ -8,4 +8,4 @@ from components.runtime.stage import stage_main
 from components.storage.base import open_store
 
 if __name__ == "__main__":
-    stage_main("finish", FinishSpec, finish, open_store=open_store, argv=sys.argv[1:])
+    stage_main("finish", FinishSpec, finish, open_store=open_store, argv=sys.argv[1:], repeats=True)

@@ -6,8 +6,8 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -18,13 +18,22 @@ from components.contracts.document import read_spec
 from components.contracts.layout import stage_record_key
 from components.contracts.records import StageRecord
 from components.errors import ArgosyError, EnvironmentUnfit, ExitCode, Interrupted, Stopped
+from components.runtime.again import earlier_of
 from components.runtime.log import Log
 
 Spec = TypeVar("Spec", bound=BaseModel)
 
 
+class _Listed(Protocol):
+    @property
+    def key(self) -> str: ...
+
+
 class _RecordStore(Protocol):
     def replace(self, key: str, data: bytes) -> None: ...
+    def read(self, key: str) -> bytes: ...
+    def list(self, prefix: str) -> Iterable[_Listed]: ...
+    def uri_of(self, key: str) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -61,12 +70,14 @@ def stage_main(
     open_store: Callable[[str], _RecordStore],
     argv: Sequence[str],
     sigterm_raises: bool = True,
+    repeats: bool = False,
 ) -> NoReturn:
     """Run one stage and exit with its code.
 
     `run` returns the output parameters; each is written to `$ARGOSY_OUT/<name>` before exit 0, none otherwise. With
     `sigterm_raises` a SIGTERM becomes Stopped (when a stop was asked for) or Interrupted wherever the stage is;
-    without it the stage handles SIGTERM itself.
+    without it the stage handles SIGTERM itself. In a resumed run a stage that finished before gives out what it
+    published then, unless it `repeats`.
     """
     arguments = _parse(name, argv)
     context = _context(name, arguments)
@@ -76,11 +87,15 @@ def stage_main(
     store: _RecordStore | None = None
     try:
         store = open_store(context.storage)
+        earlier = earlier_of(store, run=context.run, workflow=context.workflow, task=context.task)
+        if earlier.outputs is not None and not repeats:
+            _give_again(context, earlier.outputs)
+        context = _counted_on(context, earlier.first_attempt)
         _leave_record(context, store)
         outputs = dict(run(context, read_spec(spec_type, arguments.spec)))
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # from here on the stage has done its work
         _write_outputs(outputs)
-        message = ", ".join(f"{key} {value}" for key, value in outputs.items())
+        message = _told(outputs)
     except ArgosyError as error:
         code, message, reason, fix = error.exit_code, str(error), error.reason, error.fix
         context.log.error(message, reason=reason, exit_code=int(code))
@@ -93,6 +108,28 @@ def stage_main(
         _leave_record(context, store, exit_code=int(code), message=message, reason=reason, fix=fix, outputs=outputs)
     sys.stdout.flush()
     sys.exit(int(code))
+
+
+def _give_again(context: StageContext, outputs: Mapping[str, str]) -> NoReturn:
+    """End with what an earlier Workflow of this run published; that one's record goes on speaking for the task."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _write_outputs(outputs)
+    told = f"finished in an earlier Workflow of this run: {_told(outputs) or 'no outputs'}"
+    context.log.info(told)
+    _leave_last_words(told)
+    sys.stdout.flush()
+    sys.exit(int(ExitCode.OK))
+
+
+def _counted_on(context: StageContext, first_attempt: int) -> StageContext:
+    if not first_attempt:
+        return context
+    attempt = first_attempt + context.attempt
+    return replace(context, attempt=attempt, log=context.log.bind(attempt=attempt))
+
+
+def _told(outputs: Mapping[str, str]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in outputs.items())
 
 
 def image_fields(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -166,8 +203,8 @@ def _write_outputs(outputs: Mapping[str, str]) -> None:
 
 def _leave_record(context: StageContext, store: _RecordStore, **ending: Any) -> None:
     record = StageRecord(
-        task=context.task, attempt=context.attempt, node=context.node, started_at=context.started_at,
-        ended_at=now_text() if ending else None, **ending,
+        task=context.task, attempt=context.attempt, workflow=context.workflow, node=context.node,
+        started_at=context.started_at, ended_at=now_text() if ending else None, **ending,
     )  # fmt: skip
     try:
         store.replace(stage_record_key(context.run, task=context.task, attempt=context.attempt), record.to_bytes())

@@ -28,7 +28,7 @@ def run(context, spec):
     if spec.do == "bug": return 1 / 0
     print("waiting", flush=True); time.sleep(60)
 
-stage_main("example", Spec, run, open_store=open_store, argv=sys.argv[1:])
+stage_main("example", Spec, run, open_store=open_store, argv=sys.argv[1:], repeats="always" in sys.argv)
 """
 
 
@@ -59,8 +59,8 @@ class Stage:
         stdout, stderr = process.communicate(timeout=30)
         return process.returncode, stdout + stderr
 
-    def record(self) -> dict[str, object]:
-        value = json.loads((self.folder / "storage/runs/r-1/stages/example/000.json").read_text())
+    def record(self, attempt: int = 0) -> dict[str, object]:
+        value = json.loads((self.folder / f"storage/runs/r-1/stages/example/{attempt:03d}.json").read_text())
         assert isinstance(value, dict)
         return value
 
@@ -78,6 +78,38 @@ def test_a_stage_that_succeeds_writes_its_outputs_and_a_record(stage: Stage) -> 
     assert stage.record()["exit_code"] == 0
     assert stage.record()["outputs"] == {"greeting": "a=b"}
     assert (stage.folder / "words").read_text() == "greeting a=b"
+
+
+def test_a_stage_that_finished_in_an_earlier_workflow_of_the_run_gives_out_what_it_published(stage: Stage) -> None:
+    first = stage.run({"do": "succeed"}, "--workflow", "r-1", "--input", "name=x")
+    (stage.folder / "out/greeting").unlink()
+    code, _ = stage.run({"do": "bug"}, "--workflow", "r-1-again")
+
+    assert (first[0], code) == (0, 0)
+    assert (stage.folder / "out/greeting").read_text() == "x"
+    assert (stage.folder / "words").read_text() == "finished in an earlier Workflow of this run: greeting x"
+    assert stage.record()["workflow"] == "r-1"
+    assert len(list((stage.folder / "storage/runs/r-1/stages/example").iterdir())) == 1
+
+
+def test_attempts_of_a_resumed_run_count_on_and_overwrite_nothing(stage: Stage) -> None:
+    stage.run({"do": "bad"}, "--workflow", "r-1")
+    stage.run({"do": "transient"}, "--workflow", "r-1", "--attempt", "1")
+    stage.run({"do": "transient"}, "--workflow", "r-1-again")
+    code, _ = stage.run({"do": "succeed"}, "--workflow", "r-1-again", "--attempt", "1", "--input", "name=x")
+
+    assert code == 0
+    records = [stage.record(attempt) for attempt in range(4)]
+    assert [record["exit_code"] for record in records] == [78, 75, 75, 0]
+    assert [record["workflow"] for record in records] == ["r-1", "r-1", "r-1-again", "r-1-again"]
+
+
+def test_a_stage_that_repeats_does_its_work_in_every_workflow_of_the_run(stage: Stage) -> None:
+    stage.run({"do": "succeed"}, "--workflow", "r-1", "--input", "name=x", "--task", "always")
+    code, _ = stage.run({"do": "succeed"}, "--workflow", "r-1-again", "--input", "name=y", "--task", "always")
+
+    assert code == 0
+    assert (stage.folder / "out/greeting").read_text() == "y"
 
 
 def test_all_faults_of_bad_input_are_told_and_no_output_is_written(stage: Stage) -> None:
