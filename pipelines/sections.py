@@ -165,8 +165,9 @@ class LaunchSection(StageLimits):
     """The training program and its arguments as a list of strings; no shell is involved."""
     start: Literal["rank", "node"] = "rank"
     """rank: one process a rank, with torchrun's variables. node: one a node (torchrun, accelerate … inside)."""
-    backend: Literal["auto", "process"] = "auto"
-    """What the gang is made of: process (processes of this machine); auto chooses by the place it runs in."""
+    backend: Literal["auto", "process", "jobset", "job"] = "auto"
+    """What the gang is made of: process (processes of the launcher's machine or pod), jobset, or job (an Indexed Job).
+    auto: process on one machine; in a cluster jobset where it is installed, else job."""
     env: dict[EnvName, Text] = {}
     """More environment variables for the program. Values are strings: put numbers in quotes."""
     secrets: dict[EnvName, SecretVariable] | None = None

@@ -22,7 +22,7 @@ class PreflightSpec(Document):
     workdir: str = ""
     """Folder the program starts in; relative to --workdir, which is also what empty means."""
     start: Literal["rank", "node"]
-    backend: Literal["auto", "process"]
+    backend: Literal["auto", "process", "jobset", "job"]
     checkpoint: CheckpointRule | None = None
     resume: ResumeRule
     memory_per_rank_bytes: NonNegativeInt

@@ -143,6 +143,13 @@ def test_the_images_are_handed_to_the_launcher_as_workflow_parameters() -> None:
     assert "platform_image={{workflow.parameters.platform_image}}" in arguments
 
 
+@pytest.mark.parametrize("backend", ["auto", "process", "jobset", "job"])
+def test_what_the_gang_is_made_of_reaches_the_launcher(backend: str) -> None:
+    arguments = leaf(compiled(f"launch.backend={backend}"), "launch")["container"]["args"]
+
+    assert json.loads(arguments[arguments.index("--spec") + 1])["backend"] == backend
+
+
 def test_a_pod_that_stays_pending_names_the_limit_the_janitor_keeps() -> None:
     assert compiled()["spec"]["podMetadata"]["annotations"] == {"argosy.dev/pending-limit-seconds": "1800"}
 

@@ -1,0 +1,112 @@
+"""Runs cases on a real Argo, all at once: the cluster of KUBECONFIG, namespace and image by environment."""
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from components.cluster.api import KubernetesCluster
+from components.cluster.kinds import WORKFLOWS
+from templates.pods import STAGE_SERVICE_ACCOUNT, USER_ID, stage_pod_patch
+from tests.conformance.case import Case, Ending, Node
+
+NAMESPACE = os.environ.get("ARGOSY_TEST_NAMESPACE", "argosy")
+IMAGE = os.environ.get("ARGOSY_TEST_IMAGE", "localhost/argosy-train:dev")
+"""Any with `sh`."""
+PATIENCE_SECONDS = 900.0
+_LOOK_SECONDS = 2.0
+
+
+def run_there(cases: Sequence[Case]) -> dict[str, Ending]:
+    """Run all `cases` side by side; what became of each by its name. The Workflows are deleted again."""
+    cluster = KubernetesCluster.connect(namespace=NAMESPACE)
+    mark = secrets.token_hex(2)
+    waiting = {f"c{mark}-{case.name}"[:50].rstrip("-"): case for case in cases}
+    names = list(waiting)
+    endings: dict[str, Ending] = {}
+    for name, case in waiting.items():
+        cluster.create(WORKFLOWS, _manifest(case, name))
+    try:
+        give_up_at = time.monotonic() + PATIENCE_SECONDS
+        while waiting:
+            assert time.monotonic() < give_up_at, f"did not end: {sorted(waiting)}"
+            time.sleep(_LOOK_SECONDS)
+            for name, case in list(waiting.items()):
+                found = cluster.read(WORKFLOWS, name)
+                assert found is not None
+                status = found.get("status", {})
+                if case.stop_when_running and _is_running(status, f"{name}.{case.stop_when_running}"):
+                    cluster.patch(WORKFLOWS, name, {"spec": {"shutdown": "Stop"}})
+                if status.get("finishedAt"):
+                    endings[case.name] = ending(name, status)
+                    del waiting[name]
+    finally:
+        if not os.environ.get("ARGOSY_TEST_KEEP"):
+            for name in names:
+                cluster.delete(WORKFLOWS, name)
+    return endings
+
+
+def ending(workflow: str, status: Mapping[str, Any]) -> Ending:
+    """What Argo's status says, in the words both places share."""
+    nodes = status.get("nodes", {})
+    attempts = {child for node in nodes.values() if node["type"] == "Retry" for child in node.get("children", ())
+                if nodes[child].get("nodeFlag", {}).get("retried")}  # fmt: skip
+    found = {
+        node["name"].removeprefix(f"{workflow}."): _node(node, nodes)
+        for key, node in nodes.items()
+        if node["name"] != workflow and key not in attempts
+    }
+    return Ending(status["phase"], status.get("message"), found)
+
+
+def _node(node: Mapping[str, Any], nodes: Mapping[str, Any]) -> Node:
+    children = [nodes[child] for child in node.get("children", ()) if node["type"] == "Retry"]
+    tries = [child for child in children if child.get("nodeFlag", {}).get("retried")]
+    tries.sort(key=lambda child: int(child["name"].rsplit("(", 1)[1].rstrip(")")))
+    if node["type"] == "Pod" and not tries:
+        tries = [node]
+    parameters = node.get("outputs", {}).get("parameters", ())
+    return Node(
+        node["phase"],
+        tuple(_exit_code(item) for item in tries),
+        {item["name"]: item["value"] for item in parameters if "value" in item},
+        tries[-1].get("message", "") if tries else node.get("message", ""),
+        node.get("message", ""),
+    )
+
+
+def _exit_code(node: Mapping[str, Any]) -> int | None:
+    code = node.get("outputs", {}).get("exitCode")
+    return None if code is None else int(code)
+
+
+def _is_running(status: Mapping[str, Any], name: str) -> bool:
+    """Whether a pod of that node runs."""
+    return any(
+        node["type"] == "Pod" and node["phase"] == "Running" and node["name"].startswith(name)
+        for node in status.get("nodes", {}).values()
+    )
+
+
+def _manifest(case: Case, name: str) -> dict[str, Any]:
+    """The case's own Workflow, with what a namespace under Pod Security `restricted` asks of it."""
+    manifest = json.loads(json.dumps(case.manifest("cluster")))
+    spec = manifest["spec"]
+    for template in spec["templates"]:
+        if "container" in template:
+            template["container"]["image"] = IMAGE
+    given = {**case.parameters, "platform_image": IMAGE}
+    own = [item for item in spec.get("arguments", {}).get("parameters", ()) if item["name"] not in given]
+    spec["arguments"] = {"parameters": [*own, *({"name": key, "value": value} for key, value in given.items())]}
+    spec.setdefault("activeDeadlineSeconds", int(PATIENCE_SECONDS))
+    spec["serviceAccountName"] = STAGE_SERVICE_ACCOUNT
+    spec["podSpecPatch"] = stage_pod_patch()
+    spec["securityContext"] = {
+        "runAsNonRoot": True, "runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }  # fmt: skip
+    manifest["metadata"] = {"name": name, "labels": {"argosy.dev/test": "conformance"}}
+    return dict(manifest)
