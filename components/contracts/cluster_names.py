@@ -9,6 +9,8 @@ GANG_LABEL = f"{DOMAIN}/gang"
 """`<run>-g<generation>`; on every object of one generation."""
 GENERATION_LABEL = f"{DOMAIN}/generation"
 
+STOP_ANNOTATION = f"{DOMAIN}/stop"
+"""On a Workflow: who asked for its end, as a StopRequest."""
 WORKFLOW_ANNOTATION = f"{DOMAIN}/workflow"
 """Name of the Workflow whose launch stage made the gang; a gang without it is nobody's but its maker's."""
 WORKFLOW_UID_ANNOTATION = f"{DOMAIN}/workflow-uid"

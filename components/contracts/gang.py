@@ -257,6 +257,10 @@ class GenerationView(Document):
     """Whether this generation cost a restart."""
     agents: tuple[AgentProcess, ...] = ()
     """Process backend only: what must be gone before a next generation starts."""
+    nodes: tuple[str, ...] = ()
+    """Kubernetes only: the nodes its pods ran on, by node rank; empty names where that is not known."""
+    excluded_nodes: tuple[str, ...] = ()
+    """Kubernetes nodes it had to avoid."""
     ended_at: UtcText | None = None
     exit_code: int | None = None
     reason: str = ""

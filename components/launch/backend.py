@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from components.contracts.gang import AgentProcess, GangSpec
+from components.contracts.pods import LostNodeRule
 
 
 class AgentPhase(StrEnum):
@@ -14,6 +15,12 @@ class AgentPhase(StrEnum):
     """Not started yet: a pod without a node, an image being pulled."""
     RUNNING = "running"
     EXITED = "exited"
+
+
+NODE_LOST = "NodeLost"
+"""A disruption: the Kubernetes node does not answer any more, or is gone."""
+POD_DELETED = "PodDeleted"
+"""A disruption: somebody deleted the pod."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,18 @@ class AgentStatus:
     """The launcher killed it, so the way it ended says nothing."""
     last_line: str = ""
     """The last thing it wrote to its own output, when it ended badly."""
+    fate: str = ""
+    """What became of it, where neither exit code nor signal tell."""
+    where: str = ""
+    """Name of the Kubernetes node."""
+    waiting: str = ""
+    """While it is pending: what for."""
+    disruption: str = ""
+    """Why the cluster took it away: NODE_LOST, POD_DELETED, or the reason of its DisruptionTarget condition."""
+    node_lost: bool = False
+    """Its machine does not answer, so nobody can say whether it still runs."""
+    is_unstartable: bool = False
+    """The program's container cannot even run the guard; no other try will."""
 
     @property
     def has_exited(self) -> bool:
@@ -37,8 +56,18 @@ class AgentStatus:
 
     def ending(self) -> str:
         """`exited with code 92`, `was killed by SIGKILL`; with what it last said."""
-        how = f"was killed by {self.signal}" if self.signal else f"exited with code {self.exit_code}"
+        how = f"was killed by {self.signal}" if self.signal else self.fate or f"exited with code {self.exit_code}"
         return how + (f' (last line: "{self.last_line}")' if self.last_line else "")
+
+
+@dataclass(frozen=True)
+class MeetingPoint:
+    """Where the agents of a generation find agent 0."""
+
+    host: str
+    port: int = 0
+    """0: agent 0 takes a free one and says so in `file`."""
+    file: str = ""
 
 
 class GangBackend(Protocol):
@@ -47,12 +76,24 @@ class GangBackend(Protocol):
     name: str
     replaces_nodes: bool
     """Whether a new generation can run on other nodes than the last one."""
+    survives_launcher: bool
+    """Whether the gang trains on when the launcher is gone, for the next one to adopt."""
+    poll_seconds: float
+    """How often to look for what no event tells: agent 0's state, and the ranks' logs."""
+    lost_node: LostNodeRule | None
+    """What to do about a node that does not answer; None where there is no such thing."""
 
     def remove_earlier(self, agents: tuple[AgentProcess, ...]) -> None:
         """Make sure that nothing of earlier generations runs. Raises EnvironmentUnfit when something survives."""
 
-    def start(self, spec: GangSpec) -> tuple[AgentProcess, ...]:
+    def meeting_point(self, generation: int) -> MeetingPoint:
+        """Of a generation that is about to be started."""
+
+    def start(self, spec: GangSpec, *, excluded_nodes: tuple[str, ...] = ()) -> tuple[AgentProcess, ...]:
         """Create the agents of a generation. Returns how to recognise them later, where that means something."""
+
+    def adopt(self, spec: GangSpec) -> bool:
+        """Take a generation over that an earlier launcher started. False when there is none, or it is going."""
 
     def observe(self) -> tuple[AgentStatus, ...]:
         """Every agent of this generation, by node rank."""

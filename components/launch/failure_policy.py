@@ -10,8 +10,9 @@ from enum import StrEnum
 
 from components.contracts.gang import FailureKind, GangState
 from components.contracts.lifecycle import RunState
+from components.contracts.units import format_duration
 from components.errors import ExitCode
-from components.launch.backend import AgentStatus
+from components.launch.backend import NODE_LOST, POD_DELETED, AgentStatus
 from components.launch.first_failure import describe_failure, first_failure, lost_agent
 
 _OF_THE_GANG = (
@@ -40,6 +41,8 @@ class StopCause(StrEnum):
     """Agent 0 runs and says nothing any more."""
     LEFT_BEHIND = "AgentLost"
     """An agent ended and the others did not follow."""
+    NODE_LOST = "NodeLost"
+    """A machine does not answer any more, and nobody else is left."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,23 @@ def decide(ending: Ending, budget: Budget) -> Decision:
             return _judge(ending, budget)
 
 
+def left_alone() -> Finish:
+    """The launcher goes without a stop request, and the gang trains on."""
+    return Finish(
+        ExitCode.INTERRUPTED, StopCause.INTERRUPTED.value, "SIGTERM without a stop request; the gang trains on",
+        "the next attempt takes it over",
+    )  # fmt: skip
+
+
+def node_not_answering(agents: Sequence[AgentStatus], seconds: float) -> Finish:
+    """`lost_node: fail`."""
+    names = ", ".join(f"node {agent.node_rank} (on {agent.where})" for agent in agents if agent.node_lost)
+    return Finish(
+        ExitCode.NODE_FAULT, NODE_LOST, f"{names}: its machine has not answered for {format_duration(round(seconds))}",
+        _FIXES[ExitCode.NODE_FAULT],
+    )  # fmt: skip
+
+
 def without_gang(cause: StopCause) -> Finish:
     """The launcher was told to go and no gang of this run is left, or none was started."""
     match cause:
@@ -141,6 +161,9 @@ def _succeeded(agents: Sequence[AgentStatus]) -> bool:
 
 
 def _judge(ending: Ending, budget: Budget) -> Decision:
+    taken = _taken_away(ending, budget)
+    if taken is not None:
+        return taken
     verdict = _verdict(ending)
     if verdict is None:
         return _gang_lost(ending, budget)
@@ -150,6 +173,44 @@ def _judge(ending: Ending, budget: Budget) -> Decision:
     state = ending.state if ending.state and ending.state.exit_code == code else None
     reason = (state.reason if state else "") or _REASONS[code]
     return Finish(code, reason, _seen(agent, code, state, budget), _FIXES_BY_REASON.get(reason, _FIXES[code]))
+
+
+def _taken_away(ending: Ending, budget: Budget) -> Decision | None:
+    """What follows when the gang did not fail, but lost a node, a pod, or the program's image cannot hold it."""
+    for agent in ending.agents:
+        if agent.is_unstartable and not agent.ended_by_us:
+            return Finish(
+                ExitCode.ENVIRONMENT_UNFIT, "ImageUnfit",
+                f"the program's container of node {agent.node_rank} cannot run the guard: it {agent.ending()}",
+                "use an image that has python3 >= 3.8 on its PATH",
+            )  # fmt: skip
+    gone = [agent for agent in ending.agents if agent.disruption and not agent.ended_by_us]
+    if not gone or not _left_for_lack_of_peers(ending):
+        return None
+    lost = [agent for agent in gone if agent.disruption == NODE_LOST]
+    first = (lost or gone)[0]
+    seen = f"node {first.node_rank} {f'(on {first.where}) ' if first.where else ''}"
+    if lost:
+        return _lost_node(lost, f"{seen}was lost: its machine does not answer any more", budget)
+    if first.disruption == POD_DELETED:
+        return _lost(POD_DELETED, f"{seen}went: somebody deleted its pod", budget)
+    return NewGeneration("Preempted", f"{seen}was taken away by the cluster: {first.disruption}", charged=False)
+
+
+def _left_for_lack_of_peers(ending: Ending) -> bool:
+    """Whether the gang's end says nothing by itself: it was told to go, lost somebody, or left no word."""
+    verdict = _verdict(ending)
+    if verdict is None:
+        return True
+    told = ending.state.reason if ending.state and ending.state.exit_code == ExitCode.STOPPED else "StopRequested"
+    return verdict[1] is ExitCode.STOPPED and told == "StopRequested"
+
+
+def _lost_node(lost: Sequence[AgentStatus], seen: str, budget: Budget) -> Decision:
+    if budget.allows_restart:
+        ranks = tuple(agent.node_rank for agent in lost)
+        return NewGeneration(NODE_LOST, seen, charged=True, excluded_nodes=ranks)
+    return Finish(ExitCode.NODE_FAULT, NODE_LOST, f"{seen}; {budget}", _FIXES[ExitCode.NODE_FAULT])
 
 
 def _seen(agent: AgentStatus, code: ExitCode, state: GangState | None, budget: Budget) -> str:
@@ -178,7 +239,7 @@ def _gang_lost(ending: Ending, budget: Budget) -> Decision:
     failure = first_failure(ending.state)
     if failure and failure.kind in (FailureKind.AGENT_LOST, FailureKind.GUARD_LOST):
         reason, seen = failure.kind.value, describe_failure(failure)
-        if gone and gone.signal:
+        if gone and (gone.signal or gone.fate):
             seen = f"the agent of node {gone.node_rank} {gone.ending()}"
     elif gone:
         reason, seen = FailureKind.AGENT_LOST.value, f"the agent of node {gone.node_rank} {gone.ending()}"

@@ -32,7 +32,7 @@ def describe_failure(failure: Failure) -> str:
 def lost_agent(agents: Sequence[AgentStatus]) -> AgentStatus | None:
     """The agent that went first, when one did: one that died, before one that only missed its peer (92)."""
     ended = [agent for agent in agents if agent.has_exited and not agent.ended_by_us]
-    died = [agent for agent in ended if agent.signal is not None]
+    died = [agent for agent in ended if agent.signal is not None or agent.fate]
     foreign = [agent for agent in ended if agent.exit_code not in (None, *ExitCode)]
     missed = [agent for agent in ended if agent.exit_code == ExitCode.PEER_LOST]
     return next(iter([*died, *foreign, *missed]), None)

@@ -9,8 +9,18 @@ Starting ──all running──► Running ⇄ Restarting (in place, agent 0's 
 from dataclasses import dataclass
 
 from components.contracts.gang import GangLimits, GangState
+from components.contracts.pods import LostNodeRule
 from components.launch.backend import AgentPhase, AgentStatus
-from components.launch.failure_policy import Budget, Decision, Ending, StopCause, decide, has_started
+from components.launch.failure_policy import (
+    Budget,
+    Decision,
+    Ending,
+    StopCause,
+    decide,
+    has_started,
+    left_alone,
+    node_not_answering,
+)  # fmt: skip
 from components.launch.first_failure import lost_agent
 
 FOLLOW_SECONDS = 10.0
@@ -47,6 +57,8 @@ class Observation:
     """Since agent 0 wrote anything, or since the creation."""
     since_first_exit: float | None = None
     """Since the first agent was seen to have ended."""
+    since_node_lost: float | None = None
+    """Since the first machine that does not answer now stopped answering."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +102,18 @@ def next_action(
     intent: StopCause | None,
     stopping: Stopping | None,
     flush_seconds: float,
+    survives_launcher: bool = False,
+    lost_node: LostNodeRule | None = None,
 ) -> Action:
     """The one thing to do now. `intent` is why a SIGTERM came, `stopping` what is under way already."""
     if seen.agents and all(agent.has_exited for agent in seen.agents):
-        cause, missing = (stopping.cause, stopping.missing) if stopping else (None, "")
-        return decide(Ending(seen.agents, seen.state, cause, missing), budget)
+        return _decide(seen, stopping, budget)
+    if intent is StopCause.INTERRUPTED and survives_launcher:
+        return left_alone()
+    if lost_node and seen.since_node_lost is not None and _only_lost_nodes_are_left(seen):
+        action = _about_lost_nodes(seen, seen.since_node_lost, limits, stopping, lost_node, budget)
+        if action is not None:
+            return action
     if stopping:
         if stopping.seconds >= stop_allowance(stopping.cause, limits):
             return RemoveGang(stopping.cause)
@@ -111,6 +130,32 @@ def next_action(
     if seen.since_news >= SILENT_FLUSHES * flush_seconds and not _has_exited(seen, node_rank=0):
         return RemoveGang(StopCause.SILENT)
     return Wait()
+
+
+def _decide(seen: Observation, stopping: Stopping | None, budget: Budget) -> Decision:
+    cause, missing = (stopping.cause, stopping.missing) if stopping else (None, "")
+    return decide(Ending(seen.agents, seen.state, cause, missing), budget)
+
+
+def _only_lost_nodes_are_left(seen: Observation) -> bool:
+    return all(agent.has_exited or agent.node_lost for agent in seen.agents)
+
+
+def _about_lost_nodes(
+    seen: Observation, seconds: float, limits: GangLimits, stopping: Stopping | None, rule: LostNodeRule, budget: Budget
+) -> Action | None:  # fmt: skip
+    """Of what is left nobody can say whether it still runs. None: as always, so in the end the gang is removed, and
+    its next generation waits until these pods are gone: the node says so, or the janitor does not ask it.
+    """
+    is_over = rule.policy != "wait" and seconds >= rule.after_seconds
+    if stopping and stopping.cause in (*_INTENTS, StopCause.START_DEADLINE):
+        # No generation follows, so there is nothing to wait for.
+        return _decide(seen, stopping, budget) if stopping.seconds >= stop_allowance(stopping.cause, limits) else None
+    if rule.policy == "fail" and is_over:
+        return node_not_answering(seen.agents, seconds)
+    if stopping is None and is_over and seen.since_first_exit is None:
+        return RemoveGang(StopCause.NODE_LOST)
+    return None
 
 
 def stop_allowance(cause: StopCause, limits: GangLimits) -> float:

@@ -7,7 +7,7 @@ from components.contracts.document import DamagedDocument
 from components.contracts.gang import AgentProcess, GangState, GenerationView, LaunchState
 from components.contracts.layout import gang_folder, gang_state_key, launch_state_key
 from components.errors import RETRIED_BY_ARGO, ExitCode
-from components.launch.backend import AgentPhase, AgentStatus
+from components.launch.backend import NODE_LOST, AgentPhase, AgentStatus
 from components.launch.failure_policy import Budget, Decision, Ending, NewGeneration, decide
 from components.ledger.state import LedgerState, restarts_used
 from components.storage.base import ObjectNotFound, ObjectStore
@@ -125,6 +125,19 @@ def begin_after(history: History, budget: Budget) -> Decision:
 
 _SAYS_LITTLE = (ExitCode.STOPPED, ExitCode.PEER_LOST, ExitCode.TRANSIENT)
 """Verdicts that a launcher's own end may have caused."""
+
+
+def nodes_to_avoid(history: History, ranks: tuple[int, ...]) -> tuple[str, ...]:
+    """Kubernetes nodes the next generation stays away from: those of `ranks` in the last one, and every one that was
+    found unfit. A lost node is avoided once only: it may come back healthy.
+    """
+    avoided: tuple[str, ...] = ()
+    for view in history.generations:
+        if view.begin_reason != NODE_LOST:
+            avoided = view.excluded_nodes
+    nodes = history.generations[-1].nodes if history.generations else ()
+    named = {nodes[rank] for rank in ranks if rank < len(nodes)} - {""}
+    return tuple(sorted({*avoided, *named}))
 
 
 def _ending(exit_code: int | None, state: GangState | None) -> Ending:

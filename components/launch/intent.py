@@ -15,9 +15,10 @@ class Intent:
 
     def __init__(
         self, told_to_go: Callable[[], bool], *, stop_file: str, timeout_seconds: float,
-        clock: Callable[[], float] = time.monotonic,
+        ask: Callable[[], StopCause | None] = lambda: None, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        """`stop_file` exists when a stop was asked for; empty: nobody can."""
+        """`stop_file` exists when a stop was asked for; empty: nobody can. `ask` is asked once, in a cluster."""
+        self._ask = ask
         self._told_to_go, self._stop_file, self._clock = told_to_go, stop_file, clock
         self._deadline = clock() + timeout_seconds - DEADLINE_SLACK_SECONDS
         self._cause: StopCause | None = None
@@ -27,6 +28,8 @@ class Intent:
         if self._cause is None and self._told_to_go():
             if self._stop_file and os.path.exists(self._stop_file):
                 self._cause = StopCause.REQUESTED
+            elif self._clock() >= self._deadline:
+                self._cause = StopCause.DEADLINE
             else:
-                self._cause = StopCause.DEADLINE if self._clock() >= self._deadline else StopCause.INTERRUPTED
+                self._cause = self._ask() or StopCause.INTERRUPTED
         return self._cause

@@ -41,7 +41,7 @@ def missing_at_start(
 def _what_lacks(agent: AgentStatus, report: CheckReport | None) -> str:
     name = f"node {agent.node_rank}"
     if agent.phase is AgentPhase.PENDING:
-        return f"{name} never started"
+        return f"{name} never started" + (f" ({agent.waiting})" if agent.waiting else "")
     if agent.has_exited and not agent.ended_by_us:
         return f"{name}: its agent {agent.ending()}"
     if report is None:

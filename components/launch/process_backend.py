@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.contracts.gang import AgentProcess, GangSpec
+from components.contracts.pods import LostNodeRule
 from components.errors import EnvironmentUnfit
-from components.launch.backend import AgentPhase, AgentStatus
+from components.launch.backend import AgentPhase, AgentStatus, MeetingPoint
 from components.runtime.leftovers import MARK, Process, end_leftovers
 from components.runtime.processes import become_subreaper, boot_id, kill_descendants, spawn, start_time
 
@@ -44,6 +45,9 @@ class ProcessBackend:
 
     name = "process"
     replaces_nodes = False
+    survives_launcher = False
+    poll_seconds = 0.5
+    lost_node: LostNodeRule | None = None
 
     def __init__(
         self, *, folder: Path, mark: str, environ: Mapping[str, str], agent_command: Sequence[str] = AGENT_COMMAND
@@ -63,7 +67,13 @@ class ProcessBackend:
         if left:
             raise _unkillable([process.pid for process in left])
 
-    def start(self, spec: GangSpec) -> tuple[AgentProcess, ...]:
+    def meeting_point(self, generation: int) -> MeetingPoint:
+        return MeetingPoint("127.0.0.1", file=str(self._folder / f"g{generation}" / "coordinator"))
+
+    def adopt(self, spec: GangSpec) -> bool:
+        return False
+
+    def start(self, spec: GangSpec, *, excluded_nodes: tuple[str, ...] = ()) -> tuple[AgentProcess, ...]:
         folder = self._folder / f"g{spec.generation}"
         self._drop_staged()
         try:

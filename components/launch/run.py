@@ -4,7 +4,6 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from components.contracts.gang import GangSpec
 from components.contracts.layout import shard_manifest_key
@@ -13,7 +12,6 @@ from components.errors import (
     RETRIED_BY_ARGO,
     ArgosyError,
     BadInput,
-    EnvironmentUnfit,
     ExitCode,
     Stopped,
     Transient,
@@ -21,19 +19,17 @@ from components.errors import (
 )  # fmt: skip
 from components.launch.account import Account, standing_after
 from components.launch.conclusion import outputs_of
-from components.launch.failure_policy import Budget, Finish, NewGeneration, without_gang
+from components.launch.failure_policy import Budget, Decision, Finish, NewGeneration, without_gang
 from components.launch.generation import Generation, Surroundings
-from components.launch.history import History, begin_after, count_restarts, read_history
+from components.launch.history import History, begin_after, count_restarts, nodes_to_avoid, read_history
 from components.launch.intent import Intent
-from components.launch.process_backend import AGENT_COMMAND, ProcessBackend
+from components.launch.process_backend import AGENT_COMMAND
 from components.launch.spec import LaunchSpec
+from components.launch.surroundings import Place, find_place
 from components.launch.wakeup import Wakeup
-from components.ledger.ledger import Ledger, Owner, claim, is_gone, release, this_process
-from components.runtime.leftovers import gang_mark
+from components.ledger.ledger import Ledger, Owner, claim, is_gone, release
 from components.runtime.stage import StageContext
 from components.storage.base import ObjectStore, open_store
-
-COORDINATOR_HOST = "127.0.0.1"
 
 PREDECESSOR_SECONDS = 10.0
 """How long a launcher waits for the one before it, which was told to go, to be gone."""
@@ -44,21 +40,24 @@ def launch(
     agent_command: Sequence[str] = AGENT_COMMAND,
 ) -> Mapping[str, str]:  # fmt: skip
     """Run the gang to its end and return the output parameters. Every other ending is raised as an ArgosyError."""
+    started_at = time.monotonic()
+    place = find_place(context, spec, environ=environ, wakeup=wakeup, agent_command=agent_command)
     intent = Intent(
-        lambda: wakeup.told_to_go, stop_file=environ.get("ARGOSY_STOP_FILE", ""), timeout_seconds=spec.timeout_seconds
-    )
-    backend = _choose_backend(context, spec, environ, agent_command)
+        lambda: wakeup.told_to_go, stop_file=environ.get("ARGOSY_STOP_FILE", ""), ask=place.ask,
+        timeout_seconds=spec.timeout_seconds - (time.monotonic() - started_at),
+    )  # fmt: skip
     store = open_store(context.storage)
     data_version = _data_version(context, store)
     ledger = Ledger(store, spec.experiment, spec.model_version)
-    owner = this_process(target=environ.get("ARGOSY_TARGET", "local"))
-    _await_predecessor(context, ledger, owner, wakeup, intent)
-    claim(ledger, run=context.run, owner=owner, is_gone=is_gone)
-    account = Account(store, run=context.run, backend=backend.name, log=context.log)
+    _await_predecessor(context, ledger, place.owner, wakeup, intent)
+    _claim(ledger, context.run, place)
+    account = Account(store, run=context.run, backend=place.backend.name, log=context.log)
     around = Surroundings(
-        store=store, backend=backend, wakeup=wakeup, account=account, log=context.log, intent=intent, write=_write
+        store=store, backend=place.backend, wakeup=wakeup, account=account, log=context.log, intent=intent, write=_write
     )
-    launcher = _Launcher(context, spec, around, ledger, data_version=data_version)
+    launcher = _Launcher(
+        context, spec, around, ledger, data_version=data_version, program_folder=place.program_folder
+    )  # fmt: skip
     outcome = Finish(ExitCode.BUG, "Bug", "the launcher ended by an error of its own")
     try:
         outputs = launcher.run()
@@ -75,17 +74,23 @@ class _Launcher:
     """One attempt of the stage, once it holds the claim."""
 
     def __init__(
-        self, context: StageContext, spec: LaunchSpec, around: Surroundings, ledger: Ledger, *, data_version: str
-    ) -> None:
+        self, context: StageContext, spec: LaunchSpec, around: Surroundings, ledger: Ledger, *, data_version: str,
+        program_folder: str,
+    ) -> None:  # fmt: skip
         self._context, self._spec, self._around, self._ledger = context, spec, around, ledger
-        self._data_version = data_version
+        self._data_version, self._program_folder = data_version, program_folder
         self._history = History()
 
     def run(self) -> Mapping[str, str]:
         log = self._context.log
         self._history = read_history(self._around.store, self._context.run, warn=log.warning)
+        adopted = self._adopt()
         self._around.backend.remove_earlier(self._history.agents)
-        decision = begin_after(self._history, self._budget(self._history))
+        if adopted is not None:
+            log.info(f"generation {self._history.generations[-1].generation} runs: it is taken over")
+            decision = self._follow(adopted)
+        else:
+            decision = begin_after(self._history, self._budget(self._history))
         while isinstance(decision, NewGeneration):
             self._require_time()
             cause = self._around.intent()
@@ -96,19 +101,39 @@ class _Launcher:
                 f"generation {self._history.next_generation} starts: {decision.seen}", reason=decision.reason,
                 charged=decision.charged,
             )  # fmt: skip
-            generation = Generation(
-                self._around, self._gang_spec(decision), self._history, budget_of=self._budget
+            spec = self._gang_spec(
+                self._history.next_generation, decision.reason, charged=decision.charged,
+                restarts_used=self._budget(self._history).restarts_used + decision.charged,
             )  # fmt: skip
-            try:
-                decision = generation.run()
-            finally:
-                self._history = generation.history
+            decision = self._follow(Generation(
+                self._around, spec, self._history, budget_of=self._budget,
+                excluded_nodes=nodes_to_avoid(self._history, decision.excluded_nodes),
+            ))  # fmt: skip
         if decision.exit_code is not ExitCode.OK:
             raise _error(decision)
         return outputs_of(
             self._history, self._ledger.state(), run=self._context.run,
             has_checkpoints=self._spec.checkpoint is not None, restarts_used=self._budget(self._history).restarts_used,
         )  # fmt: skip
+
+    def _adopt(self) -> Generation | None:
+        """The last generation, when it trains on without the launcher that started it."""
+        last = self._history.generations[-1] if self._history.generations else None
+        if last is None or last.ended_at is not None or not self._around.backend.survives_launcher:
+            return None
+        spec = self._gang_spec(
+            last.generation, last.begin_reason, charged=last.charged,
+            restarts_used=self._budget(self._history).restarts_used,
+        )  # fmt: skip
+        if not self._around.backend.adopt(spec):
+            return None
+        return Generation(self._around, spec, self._history, budget_of=self._budget, adopted=last)
+
+    def _follow(self, generation: Generation) -> Decision:
+        try:
+            return generation.run()
+        finally:
+            self._history = generation.history
 
     def conclude(self, outcome: Finish) -> None:
         """Leave the last word in the account; give the claim up unless another attempt follows."""
@@ -133,22 +158,26 @@ class _Launcher:
                 "raise launch.limits.run",
             )  # fmt: skip
 
-    def _gang_spec(self, beginning: NewGeneration) -> GangSpec:
+    def _gang_spec(self, generation: int, reason: str, *, charged: bool, restarts_used: int) -> GangSpec:
         spec, context = self._spec, self._context
-        generation = self._history.next_generation
+        meeting = self._around.backend.meeting_point(generation)
         return GangSpec(
             run=context.run, generation=generation, experiment=spec.experiment, model_version=spec.model_version,
             storage=context.storage, data_version=self._data_version, num_nodes=spec.num_nodes,
             nproc_per_node=spec.nproc_per_node, command=spec.command, start=spec.start,
-            workdir=os.path.normpath(os.path.join(context.workdir or os.getcwd(), spec.workdir)), env=spec.env,
+            workdir=self._program_folder, env=spec.env,
             seed=spec.seed, limits=spec.limits, run_seconds_used=self._history.run_seconds_used,
             max_restarts=spec.max_restarts, checkpoint=spec.checkpoint, resume=spec.resume,
             memory_per_rank_bytes=spec.memory_per_rank_bytes, accelerator=spec.accelerator,
-            begin_reason=beginning.reason, begin_charged=beginning.charged,
-            restarts_used=self._budget(self._history).restarts_used + beginning.charged,
-            coordinator_host=COORDINATOR_HOST, coordinator_port=0,
-            coordinator_file=str(_gang_folder() / f"g{generation}" / "coordinator"),
+            begin_reason=reason, begin_charged=charged, restarts_used=restarts_used,
+            coordinator_host=meeting.host, coordinator_port=meeting.port, coordinator_file=meeting.file,
         )  # fmt: skip
+
+
+def _claim(ledger: Ledger, run: str, place: Place) -> None:
+    held = ledger.state().claim
+    holder = held.run if held else ""
+    claim(ledger, run=run, owner=place.owner, is_gone=lambda owner: place.is_run_over(holder, owner))
 
 
 def _error(finish: Finish) -> ArgosyError:
@@ -179,25 +208,6 @@ def _await_predecessor(context: StageContext, ledger: Ledger, owner: Owner, wake
                 "wait until it is gone; the stage is tried again",
             )  # fmt: skip
         wakeup.wait(0.2)
-
-
-def _choose_backend(
-    context: StageContext, spec: LaunchSpec, environ: Mapping[str, str], agent_command: Sequence[str]
-) -> ProcessBackend:
-    """`auto` is process where the local engine runs us, and nothing else yet."""
-    if spec.backend == "auto" and environ.get("ARGOSY_TARGET", "") != "local":
-        raise EnvironmentUnfit(
-            "NoBackend", "launch.backend is auto outside the local engine; this version has the process backend only",
-            "run with --target local, or say `launch.backend: process` to run every node inside the launcher's own pod",
-        )  # fmt: skip
-    return ProcessBackend(
-        folder=_gang_folder(), mark=gang_mark(context.storage, context.run), environ=environ,
-        agent_command=agent_command,
-    )  # fmt: skip
-
-
-def _gang_folder() -> Path:
-    return Path.cwd() / "gang"
 
 
 def _data_version(context: StageContext, store: ObjectStore) -> str:

@@ -1,0 +1,58 @@
+"""Who holds a claim on the experiment, in a cluster: and whether that run can still be running."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.cluster.base import Cluster, Object
+from components.cluster.kinds import JOB_SETS, JOBS, WORKFLOWS
+from components.contracts.cluster_names import RUN_LABEL
+from components.errors import ArgosyError
+from components.ledger.ledger import Owner, is_gone, this_process
+
+TARGET = "kubernetes"
+
+_CERTIFICATE = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
+
+
+def owner_in_cluster(namespace: str, *, certificate: Path = _CERTIFICATE) -> Owner:
+    """This launcher. The cluster's own certificate and the namespace say where its Workflow is to be looked for."""
+    try:
+        cluster = hashlib.sha256(certificate.read_bytes()).hexdigest()[:16]
+    except OSError:
+        cluster = ""  # then nobody can tell this run from one of another cluster, and nobody will
+    return this_process(target=TARGET).model_copy(update={"machine_id": f"{cluster}/{namespace}" if cluster else ""})
+
+
+@dataclass(frozen=True)
+class RunsHere:
+    """Tells whether the run that holds the claim is over: its Workflows have ended or are gone, and so is its gang."""
+
+    cluster: Cluster
+    here: Owner
+
+    def is_over(self, run: str, owner: Owner) -> bool:
+        """False also when that cannot be told: a run of another cluster, an API server that does not answer."""
+        if is_gone(owner):
+            return True
+        if owner.target != TARGET or not owner.machine_id or owner.machine_id != self.here.machine_id:
+            return False
+        try:
+            return not self._lives(run)
+        except ArgosyError:
+            return False
+
+    def _lives(self, run: str) -> bool:
+        labels = f"{RUN_LABEL}={run}"
+        own = self.cluster.read(WORKFLOWS, run)  # without a name of its own a run has its Workflow's
+        workflows = [*self.cluster.list(WORKFLOWS, labels=labels).items, *([own] if own else [])]
+        if any(not has_ended(workflow) for workflow in workflows):
+            return True
+        kinds = (JOBS, JOB_SETS) if self.cluster.serves(JOB_SETS) else (JOBS,)
+        return any(self.cluster.list(kind, labels=labels).items for kind in kinds)
+
+
+def has_ended(workflow: Object) -> bool:
+    """Whether none of its pods will ever run again."""
+    status = workflow.get("status") or {}
+    return bool(status.get("finishedAt")) and status.get("phase") in ("Succeeded", "Failed", "Error")
