@@ -2,10 +2,9 @@
 
 import os
 import socket
-from pathlib import Path
 
 from components.contracts.document import Document
-from components.runtime.processes import boot_id, is_alive, start_time
+from components.runtime.processes import boot_id, is_alive, machine_id, pid_namespace, start_time
 
 
 class Owner(Document):
@@ -32,7 +31,7 @@ def this_process(*, target: str) -> Owner:
     """This very process, as the owner of a claim."""
     return Owner(
         host=socket.gethostname(), boot_id=boot_id(), pid=os.getpid(), started=start_time(os.getpid()), target=target,
-        machine_id=_machine_id(), pid_namespace=_pid_namespace(),
+        machine_id=machine_id(), pid_namespace=pid_namespace(),
     )  # fmt: skip
 
 
@@ -41,25 +40,11 @@ def is_gone(owner: Owner) -> bool:
 
     Same machine and another boot: everything of that boot is gone. Same boot: look for the process.
     """
-    if owner.host != socket.gethostname() or owner.machine_id != _machine_id():
+    if owner.host != socket.gethostname() or owner.machine_id != machine_id():
         return False
     here = boot_id()
     if not owner.boot_id or not here:
         return False
     if owner.boot_id != here:
         return True
-    return owner.pid_namespace == _pid_namespace() and not is_alive(owner.pid, owner.started)
-
-
-def _machine_id() -> str:
-    try:
-        return Path("/etc/machine-id").read_text().strip()
-    except OSError:
-        return ""
-
-
-def _pid_namespace() -> str:
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""
+    return owner.pid_namespace == pid_namespace() and not is_alive(owner.pid, owner.started)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
+from components.contracts.layout import ledger_folder
 from components.contracts.retention import RetentionPlan, RetentionPolicy
 from components.contracts.units import format_size
 from components.integrity.verify import verify_checkpoint
@@ -18,6 +19,7 @@ from components.retain.objects import delete_objects, doomed_objects
 from components.retain.plan import counted_on, plan_retention, to_retire
 from components.runtime.log import Log
 from components.storage.base import StorageError
+from components.storage.local import LocalStore
 
 
 def apply_retention(
@@ -83,6 +85,10 @@ def _delete(ledger: Ledger, log: Log, pause: Callable[[float], None], sweeps: bo
     delete_objects(ledger, doomed, pause=pause)
     for folder in doomed.orphans:
         log.info(f"delete {folder}: an attempt that never committed, of a term that is over")
+    if sweeps and isinstance(ledger.store, LocalStore):
+        root = ledger_folder(ledger.experiment, ledger.model_version).rpartition("/")[0]
+        if num_unfinished := ledger.store.sweep(root):
+            log.info(f"{num_unfinished} unfinished files of writers that are gone deleted")
     if doomed.keys:
         log.info(f"{len(doomed.keys)} objects deleted, {format_size(doomed.size_bytes)}")
 

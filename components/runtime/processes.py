@@ -80,15 +80,44 @@ def start_time(pid: int) -> int | None:
 def is_alive(pid: int, started: int | None) -> bool:
     """Whether that very process still runs; a zombie does not."""
     fields = _stat(pid)
-    if fields is None or fields[0] in (b"Z", b"X"):
+    if fields is None:
+        return _is_hidden(pid)
+    if fields[0] in (b"Z", b"X"):
         return False
     return started is None or int(fields[19]) == started
+
+
+def _is_hidden(pid: int) -> bool:
+    """Somebody else's, where /proc shows everybody only their own (hidepid)."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        pass
+    return False
 
 
 def boot_id() -> str:
     """Names this boot of this machine; empty where the kernel does not tell."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def machine_id() -> str:
+    """Tells two machines of the same host name apart; empty where there is none."""
+    try:
+        return Path("/etc/machine-id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def pid_namespace() -> str:
+    """Pids of two containers mean nothing to each other, even on one host; empty where the kernel does not tell."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
     except OSError:
         return ""
 

@@ -8,7 +8,6 @@ invisible to `list`.
 import errno
 import hashlib
 import os
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -16,6 +15,7 @@ from typing import BinaryIO
 from components.errors import Transient
 from components.storage import past_cache
 from components.storage.base import UNFINISHED, AlreadyExists, ObjectInfo, ObjectNotFound, StorageError, key_parts
+from components.storage.unfinished import is_abandoned, unfinished_name
 
 _TRANSIENT = (errno.ESTALE, errno.ETIMEDOUT, errno.EINTR, errno.EAGAIN)
 _FOLDER_TRIES = 10
@@ -76,6 +76,19 @@ class LocalStore:
             raise self._refused("delete", path, error) from error
         self._remove_empty_folders(path.parent)
 
+    def sweep(self, prefix: str) -> int:
+        """Remove what writers that are provably gone left unfinished below `prefix`; returns how many files."""
+        count = 0
+        for folder, _, names in os.walk(self._path(prefix)):
+            for path in (Path(folder, name) for name in names if is_abandoned(name)):
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    raise self._refused("delete", path, error) from error
+                count += 1
+                self._remove_empty_folders(path.parent)
+        return count
+
     def uri_of(self, key: str) -> str:
         return f"file://{self._path(key)}"
 
@@ -87,7 +100,7 @@ class LocalStore:
 
     def _write(self, key: str, fill: Callable[[BinaryIO], None], *, exclusive: bool) -> None:
         path = self._path(key)
-        temporary = path.parent / f"{UNFINISHED}{uuid.uuid4().hex}"
+        temporary = path.parent / unfinished_name()
         try:
             try:
                 file, is_nameless = self._open_unfinished(temporary)

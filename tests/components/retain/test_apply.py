@@ -16,6 +16,7 @@ from components.retain.objects import doomed_objects, needs_sweep
 from components.runtime.log import Log
 from components.storage.base import ObjectInfo, StorageError
 from components.storage.local import LocalStore
+from components.storage.unfinished import unfinished_name
 from tests.components.ledger.building import DATA_VERSION, NOW, a_begun_run, a_checkpoint, a_ledger, a_stage
 from tests.components.ledger.counting import CountingStore
 
@@ -162,6 +163,23 @@ def test_a_sweep_does_not_list_the_log(ledger: Ledger, stage: Path, data_version
     log = [key for key in shown if "/log/" in key]
     assert len(log) == 8 + 1  # the fold's own listing, and the first record, which says where the log begins
     assert len([key for key in shown if f"/{data_version}/" in key]) == 3 * 4
+
+
+def test_what_a_killed_writer_left_unfinished_goes_with_the_orphans(tmp_path: Path, stage: Path) -> None:
+    ledger = a_ledger(LocalStore(tmp_path / "storage"))
+    verified_steps(ledger, stage, 10)
+    folder = tmp_path / "storage" / ledger.state().checkpoints["step-10-term-1"].folder
+    living = unfinished_name()
+    parts = living.split("-")
+    dead = "-".join([*parts[:4], parts[4], "1", parts[6]])  # another process that had our pid
+    for name in (living, dead, ".tmp-of-another-program"):
+        (folder / name).write_bytes(b"half")
+    assert applied(ledger, sweeps=False)
+    assert (folder / dead).exists()
+
+    applied(ledger)
+
+    assert sorted(path.name for path in folder.glob(".tmp-*")) == sorted([living, ".tmp-of-another-program"])
 
 
 def test_other_experiments_and_foreign_files_are_left_alone(ledger: Ledger, stage: Path) -> None:
