@@ -68,6 +68,8 @@ def open_corpus(corpus: str, *, workdir: str, storage: Path | None = None) -> Co
     for any number of folders. `storage` must not lie where the corpus is looked for, or it would grow with every run.
     Raises BadInput for a scheme that is not known.
     """
+    if not corpus.strip():  # a variable that is not set must not mean everything in this folder
+        raise BadInput("UnknownCorpus", "corpus is empty", "name a folder, a file, a glob or s3://bucket/prefix")
     if corpus == STDLIB:
         folder = sysconfig.get_path("stdlib")
         return Corpus(STDLIB, _looked(folder, walk(folder, ("**", "*.py"), skip=_NOT_STDLIB)))

@@ -133,6 +133,8 @@ def _failure(exit_code: int, seen: str) -> ArgosyError:
 
 def _store(arguments: argparse.Namespace) -> Any:
     text = arguments.storage
+    if not text.strip():
+        raise BadInput("NoStorage", "--storage is empty", "name a folder, file:///folder or s3://bucket/prefix")
     return open_store(text if "://" in text else f"file://{os.path.abspath(os.path.expanduser(text))}")
 
 
@@ -203,7 +205,7 @@ def _corpus_flags(parser: argparse.ArgumentParser) -> None:
     add(
         "--field", type=_field, action="append", default=[], metavar="NAME:TYPE", help="a field to keep; again for more"
     )
-    add("--max-bad-records", type=int, default=0, help="records that may be left out, with a quarantine file")
+    add("--max-bad-records", type=_count, default=0, help="records that may be left out, with a quarantine file")
     add("--target-shard-size", type=_size, default=64 << 20, help="input bytes after which a new shard begins")
 
 
@@ -212,7 +214,7 @@ def _plan_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _index_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--index", type=int, default=0, help="which task this is: 0 to tasks - 1")
+    parser.add_argument("--index", type=_count, default=0, help="which task this is: 0 to tasks - 1")
 
 
 def _version_flags(parser: argparse.ArgumentParser) -> None:
@@ -256,6 +258,12 @@ def _size(text: str) -> int:
         return parse_size(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
+    return int(text)
 
 
 def _positive(text: str) -> int:

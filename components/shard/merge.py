@@ -36,7 +36,12 @@ def merge_receipts(store: ObjectStore, *, plan_id: str, num_tasks: int, log: Log
     num_bad = len(plan.bad_records) + left_out.num_records
     check_budget(store, plan, plan_id, bad_records, num_bad, plan.max_bad_records)
     _refuse_duplicates(store, plan, [file for receipt in receipts for file in receipt.keys])
-    shards = sorted((shard for receipt in receipts for shard in receipt.shards), key=lambda shard: shard.index)
+    shards = _that_hold_something(receipts)
+    if not shards:
+        raise BadInput(
+            "EmptyDataSet", f"nothing in corpus {plan.root} became a record: {plan.num_inputs} inputs, {num_bad} bad",
+            "check how the corpus is read: read_as, text_field, what its files hold",
+        )  # fmt: skip
     version = data_version(plan.options, shards)
     manifest = ShardManifest(
         data_version=version, plan_id=plan_id, options=plan.options, bad_records=bad_records, num_bad_records=num_bad,
@@ -47,6 +52,13 @@ def merge_receipts(store: ObjectStore, *, plan_id: str, num_tasks: int, log: Log
     manifest = _publish(store, manifest, log)
     log.info(_line(manifest), **manifest.counts.as_json())
     return manifest
+
+
+def _that_hold_something(receipts: Sequence[ShardReceipt]) -> list[Shard]:
+    """The shards in order, without those of ranges in which no record begins: many readers fail on an empty file."""
+    made = sorted((shard for receipt in receipts for shard in receipt.shards), key=lambda shard: shard.index)
+    held = [shard for shard in made if shard.num_samples or shard.num_sequences]
+    return [shard.model_copy(update={"index": index}) for index, shard in enumerate(held)]
 
 
 def _receipts(store: ObjectStore, plan_id: str, num_tasks: int) -> tuple[list[ShardReceipt], list[Problem]]:

@@ -1,6 +1,7 @@
 """The stored plan: a head with its digests, and parts with one line a shard, so that nobody need hold all of it."""
 
 import hashlib
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 
@@ -13,6 +14,7 @@ from components.storage.base import AlreadyExists, ObjectNotFound, ObjectStore
 NAMED = 20
 """How many faults of one kind are named before the rest is counted."""
 PART_BYTES = 1 << 20
+_PLAN_ID = re.compile("p-[0-9a-f]{16}")
 
 
 class PlanParts:
@@ -69,6 +71,8 @@ def read_plan(store: ObjectStore, plan_id: str) -> ShardPlan:
     """The head of the plan of that id, unchanged. Raises BadInput when it is missing or is not that plan."""
     if not plan_id:
         raise BadInput("MissingInput", "no plan_id was given", "pass --input plan_id=<output of shard plan>")
+    if not _PLAN_ID.fullmatch(plan_id):
+        raise BadInput("PlanMissing", f"{plan_id!r} is no plan's id", "pass what shard plan printed: p- and 16 digits")
     key = plan_key(plan_id)
     data = _read(store, key)
     if plan_id_of(data) != plan_id:

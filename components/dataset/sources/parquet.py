@@ -79,6 +79,9 @@ def _batches(item: Input, file: Any, group: int, columns: list[str]) -> Iterator
 
 
 def _plain(batch: Any) -> Iterator[list[tuple[str, FieldType, Any]]]:
+    if not batch.num_columns:  # none of those asked for is there: a row that has nothing is still a row
+        yield from ([] for _ in range(batch.num_rows))
+        return
     table = pyarrow.Table.from_batches([batch])
     while any(pyarrow.types.is_struct(kind) for kind in table.schema.types):
         table = table.flatten()
