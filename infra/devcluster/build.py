@@ -126,7 +126,7 @@ def _vendored_argo(group: Group) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("go.mod", "go.sum"):
         shutil.copy(group.source / name, folder / name)
-    run([go(), "mod", "vendor"], cwd=folder)
+    run([go(), "mod", "vendor", "-e"], cwd=folder)  # "-e": it embeds the page that is absent
     page = folder / "index.html"
     page.write_text(
         "<!doctype html><title>Argo Server</title><p>The module that this server is built from has no UI.</p>\n"

@@ -22,6 +22,12 @@ def mounts(table: str | None = None) -> tuple[list[Path], bool]:
     return (first, False) if first else (second[:1], True)
 
 
+def _all_mounts() -> list[Path]:
+    """Version 2 beside version 1 as well: container runtimes make groups in both."""
+    fields = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return [Path(f[1]) for f in fields if f[2] in ("cgroup", "cgroup2")]
+
+
 def create(group: str) -> None:
     """The group in every hierarchy. Cpus and memory nodes are inherited by hand, as version 1 wants it."""
     hierarchies, second = mounts()
@@ -91,7 +97,7 @@ def exists(group: str) -> bool:
 
 
 def _folders(group: str) -> Iterator[Path]:
-    for root in mounts()[0]:
+    for root in _all_mounts():
         top = root / group.strip("/")
         if top.is_dir():
             yield top

@@ -19,21 +19,23 @@ from infra.devcluster.layout import BUILD, NAME, STATE, Layout, Machine, Node
 from infra.devcluster.process import RECORDS, boot_id, is_alive
 
 CNI_CACHE = Path("/var/lib/cni/results")
+SHIM_SOCKETS = Path("/run/containerd/s")
 POD_LOG_LINKS = Path("/var/log/containers")
 
 
 def down(say: Callable[[str], None], *, keep_images: bool = True) -> None:
     """Idempotent; works on what a killed `up` or another checkout left."""
     say(f"ended {cgroups.kill(f'/{NAME}') + _kill_recorded()} processes")
-    sockets = _shim_sockets()
+    strays = [*_shim_sockets(), *_cni_results()]
     say(f"unmounted {unmount_below(STATE)} mounts")
     network.down()
     if cgroups.exists(f"/{NAME}"):
         cgroups.remove(f"/{NAME}")
-    for path in sockets:
+    for path in strays:
         path.unlink(missing_ok=True)
-    for path in CNI_CACHE.glob(f"{NAME}-*") if CNI_CACHE.is_dir() else ():
-        path.unlink(missing_ok=True)
+    for folder in (CNI_CACHE, SHIM_SOCKETS, SHIM_SOCKETS.parent):
+        with contextlib.suppress(OSError):  # not there, or others use it
+            folder.rmdir()
     _remove_log_links()
     for name in ("env", "kubeconfig", "ca.crt"):
         (BUILD / name).unlink(missing_ok=True)
@@ -103,7 +105,16 @@ def _shim_sockets() -> list[Path]:
     for path in STATE.glob("node-*/containerd/state/io.containerd.runtime.v2.task/*/*/address"):
         with contextlib.suppress(OSError):
             found.append(Path(path.read_text().strip().removeprefix("unix://")))
-    return [path for path in found if path.is_absolute() and path.is_relative_to("/run/containerd/s")]
+    return [path for path in found if path.is_relative_to(SHIM_SOCKETS)]
+
+
+def _cni_results() -> list[Path]:
+    """What the network plugins remember of each of our sandboxes."""
+    sandboxes = [path.name for path in STATE.glob("node-*/containerd/root/io.containerd.grpc.v1.cri/sandboxes/*")]
+    found = list(CNI_CACHE.glob(f"{NAME}-*"))
+    for sandbox in sandboxes:
+        found += CNI_CACHE.glob(f"*-{sandbox}-*")
+    return found
 
 
 def _remove_log_links() -> None:
@@ -133,6 +144,7 @@ def _keep_image_store(folder: Path) -> None:
     for entry in folder.iterdir():
         if entry.name != "containerd":
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    shutil.rmtree(folder / "containerd" / "root" / "io.containerd.grpc.v1.cri", ignore_errors=True)  # of containers
     for entry in (folder / "containerd").iterdir() if (folder / "containerd").is_dir() else ():
         if entry.name != "root":
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

@@ -34,7 +34,7 @@ def definitions() -> list[Object]:
     jobset = _upstream("jobset")
     return [
         *(namespace(name) for name in (ARGO_NAMESPACE, JOBSET_NAMESPACE)),
-        *_upstream("argo-crds"), *(o for o in jobset if o["kind"] == "CustomResourceDefinition"),
+        *_upstream("argo-crds"), *(_of_one_version(o) for o in jobset if o["kind"] == "CustomResourceDefinition"),
     ]  # fmt: skip
 
 
@@ -103,6 +103,12 @@ def by_url(o: Object, layout: Layout) -> Object:
         url = f"https://{layout.control.address}:{JOBSET_WEBHOOK_PORT}{path}"
         hooks.append({**hook, "clientConfig": {"url": url, "caBundle": authority}})
     return {**o, "webhooks": hooks}
+
+
+def _of_one_version(o: Object) -> Object:
+    """A custom resource with one version needs no webhook that converts versions; upstream registers one by Service."""
+    assert len(o["spec"]["versions"]) == 1
+    return {**o, "spec": {key: value for key, value in o["spec"].items() if key != "conversion"}}
 
 
 def _site_packages(name: str, folder: Path) -> list[Object]:

@@ -97,8 +97,13 @@ def start(component: Component) -> None:
     for folder in (component.log.parent, component.record.parent):
         folder.mkdir(parents=True, exist_ok=True)
 
-    def enter() -> None:
+    record = {"boot": boot_id(), "fingerprint": component.fingerprint(), "argv": list(component.argv)}
+
+    def enter() -> None:  # by the child itself, before it becomes the program: no death of ours leaves it unrecorded
         procs.write_text(str(os.getpid()))
+        temporary = component.record.with_suffix(".new")
+        temporary.write_text(json.dumps({"pid": os.getpid(), "start": _start_of(os.getpid()), **record}))
+        temporary.rename(component.record)
 
     with component.log.open("ab") as log:
         child = subprocess.Popen(
@@ -106,13 +111,6 @@ def start(component: Component) -> None:
             start_new_session=True, preexec_fn=enter, cwd=component.machine.folder,
             env={"PATH": os.environ.get("PATH", os.defpath), "HOME": "/root", **component.environment},
         )  # fmt: skip
-    record = {
-        "pid": child.pid, "start": _start_of(child.pid), "boot": boot_id(), "fingerprint": component.fingerprint(),
-        "argv": list(component.argv),
-    }  # fmt: skip
-    temporary = component.record.with_suffix(".new")
-    temporary.write_text(json.dumps(record))
-    temporary.rename(component.record)
     child.returncode = 0  # it outlives us on purpose: no warning about that when this object goes
 
 
