@@ -9,7 +9,9 @@ import components
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
-    path for path in ROOT.rglob("*.md") if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+    path
+    for path in ROOT.rglob("*.md")
+    if not any(part.startswith(".") or part == "build" for part in path.relative_to(ROOT).parts)
 )
 
 
