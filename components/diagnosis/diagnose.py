@@ -1,6 +1,5 @@
 """Why is this run where it is, and what now? A pure function of the run's view and the time."""
 
-import re
 from datetime import datetime
 
 from components.contracts.clock import parse_utc
@@ -10,12 +9,9 @@ from components.contracts.units import format_duration
 from components.diagnosis.gang import attempts_evidence, diagnose_launch
 from components.diagnosis.progress import diagnose_progress
 from components.diagnosis.stages import diagnose_stage
-from components.diagnosis.verdict import COMMAND, Actor, Diagnosis, Evidence, resume_command
+from components.diagnosis.verdict import COMMAND, OWN_WORDS, Actor, Diagnosis, Evidence, resume_command
 
 __all__ = ["Actor", "Diagnosis", "Evidence", "diagnose"]
-
-_OWN_WORDS = re.compile(r"(?P<reason>[A-Z][A-Za-z]+): (?P<seen>[^;\n]+)(?:; (?P<fix>[^\n]+))?")
-"""How an engine that gave up says why."""
 
 
 def diagnose(view: RunView, now: datetime) -> Diagnosis:
@@ -26,7 +22,7 @@ def diagnose(view: RunView, now: datetime) -> Diagnosis:
         return _stopped(view)
     if not view.state.is_final or (view.engine is not None and view.engine.was_lost):
         return diagnose_progress(view, now)
-    if view.engine is not None and (match := _OWN_WORDS.fullmatch(view.engine.message)):
+    if view.engine is not None and (match := OWN_WORDS.fullmatch(view.engine.message)):
         return Diagnosis(
             reason=match["reason"], cause=match["seen"], since=view.ended_at, actor=Actor.MACHINE,
             action=match["fix"] or f"then {resume_command(view)}", evidence=attempts_evidence(view),

@@ -8,8 +8,10 @@ from components.contracts.lifecycle import RunState
 from components.contracts.run_view import RunView, StageState, StageView
 from components.contracts.units import format_duration, parse_duration
 from components.diagnosis.gang import attempts_evidence, gang_waits_for, last_failure
+from components.diagnosis.pending import explain_pending
 from components.diagnosis.verdict import (
     COMMAND,
+    OWN_WORDS,
     Actor,
     Diagnosis,
     Evidence,
@@ -36,6 +38,15 @@ def diagnose_progress(view: RunView, now: datetime) -> Diagnosis:
     if view.gang is not None and launch is not None and launch.state is StageState.RUNNING:
         return _gang(view, view.gang, now)
     running = [stage for stage in view.stages if stage.state is StageState.RUNNING]
+    is_placed = view.target != "local"  # one machine has no pods that wait for a place
+    pending = next((stage for stage in view.stages if stage.state is StageState.WAITING and stage.engine_message), None)
+    if not running and is_placed and pending is not None:
+        return _pending(view, pending)
+    if not running and is_placed and view.engine is not None and (match := OWN_WORDS.fullmatch(view.engine.message)):
+        return Diagnosis(
+            reason=match["reason"], cause=match["seen"], since=view.created_at, actor=Actor.PLATFORM,
+            action=match["fix"] or "wait", evidence=_stages(view.stages),
+        )  # fmt: skip
     if not running:
         waiting = next((stage.task for stage in view.stages if stage.state is StageState.WAITING), "the first stage")
         return Diagnosis(
@@ -56,7 +67,29 @@ def diagnose_progress(view: RunView, now: datetime) -> Diagnosis:
     )  # fmt: skip
 
 
+def _pending(view: RunView, stage: StageView) -> Diagnosis:
+    reason, cause, action = explain_pending(stage.engine_message)
+    return Diagnosis(
+        reason=reason, cause=f"{stage.task} waits: {cause}", since=stage.started_at or view.created_at,
+        actor=Actor.PLATFORM, action=action,
+        evidence=(
+            Evidence(object=f"stage {stage.task}", field="cluster says", value=stage.engine_message),
+            *_stages(view.stages),
+        ),
+    )  # fmt: skip
+
+
+def _workflow_gone(view: RunView) -> Diagnosis:
+    return Diagnosis(
+        reason="WorkflowGone", cause="its Workflow is gone, so nothing of this run is going on", since=view.updated_at,
+        actor=Actor.SUBMITTER, action=f"continue with {resume_command(view)}; finished stages are not repeated",
+        evidence=_stages(view.stages),
+    )  # fmt: skip
+
+
 def _engine_gone(view: RunView) -> Diagnosis:
+    if view.target in ("kubernetes", "argo-server"):
+        return _workflow_gone(view)
     engine = view.engine
     lost = [stage.task for stage in view.stages if stage.state is StageState.LOST]
     cause = "the local engine is gone, so nothing of this run is going on"

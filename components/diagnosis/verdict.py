@@ -1,5 +1,6 @@
 """What a diagnosis says: reason, cause, evidence, who acts and what to do next."""
 
+import re
 from enum import StrEnum
 
 from components.contracts.document import Document
@@ -7,6 +8,9 @@ from components.contracts.run_view import RunView
 
 COMMAND = "python pipelines/train.py"
 """How people call us; the command line writes it as it was called."""
+
+OWN_WORDS = re.compile(r"(?P<reason>[A-Z][A-Za-z]+): (?P<seen>[^;\n]+)(?:; (?P<fix>[^\n]+))?")
+"""How an engine that gave up, or whoever speaks for it, says why."""
 
 
 class Actor(StrEnum):
@@ -16,6 +20,7 @@ class Actor(StrEnum):
     SUBMITTER = "whoever submitted the run"
     PROGRAM = "the training program's author"
     MACHINE = "whoever runs the machine"
+    PLATFORM = "whoever runs the cluster"
     ARGOSY = "Argosy's maintainers"
 
 

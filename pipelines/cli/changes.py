@@ -15,11 +15,21 @@ def changes(before: RunView | None, after: RunView) -> list[str]:
     """What happened between two looks, one line each; nothing when nothing did."""
     lines = []
     for stage in after.stages:
-        if stage.state is StageState.WAITING:
-            continue
         old = before.stage(stage.task) if before else None
+        if stage.state is StageState.WAITING:
+            is_told = old is not None and old.engine_message == stage.engine_message
+            if stage.engine_message and after.target != "local" and not is_told:
+                lines.append(f"{stage.task} waits: {short(stage.engine_message)}")
+            continue
         if stage.state is not (old.state if old else StageState.WAITING) or (old and stage.attempts > old.attempts):
             lines.append(_stage_change(stage))
+    message = after.engine.message if after.engine and not after.engine.is_over else ""
+    if (
+        message
+        and after.target != "local"
+        and (before is None or before.engine is None or before.engine.message != message)
+    ):
+        lines.append(plain_line(message))
     if after.gang is not None and (before is None or before.gang is None or before.gang.state is not after.gang.state):
         lines.append(
             f"gang {after.gang.state.value}" + (f": {plain_line(after.gang.message)}" if after.gang.message else "")

@@ -225,6 +225,8 @@ def _detail(view: RunView, stages: Sequence[StageView], with_progress: bool) -> 
         restarts = f"restarts {view.gang.restarts_used}" if view.gang.restarts_used else ""
         text = (progress(view) if with_progress else "") if view.step is not None else _joined(view.gang)
         return ", ".join(part for part in (view.gang.state.value, text, restarts) if part)
+    if stage.state is StageState.WAITING:
+        return short(stage.engine_message) if view.target != "local" else ""
     if stage.state.ended_badly:
         return short(stage.message or (f"exit code {stage.exit_code}" if stage.exit_code is not None else ""))
     return short(
