@@ -37,7 +37,8 @@ def walk(
             )
             continue
         try:
-            below = [found for entry in os.scandir(path) if (found := _wanted(name, entry, pattern, skip))]
+            with os.scandir(path) as entries:
+                below = [found for entry in entries if (found := _wanted(name, entry, pattern, skip))]
         except OSError as error:
             seen = f"cannot list this folder: {error.strerror or error}"
             yield Problem(path.rstrip("/"), seen, "make it readable, or move it out of the corpus")
