@@ -5,10 +5,13 @@ Python is slow a call at a time; a batch of a thousand samples costs a format wr
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, compress
 from typing import Any, NamedTuple
 
 from components.contracts.dataset import FieldType
+from components.dataset.inputs import Input
 
 BATCH_BYTES = 1 << 20
 BATCH_SAMPLES = 1024
@@ -40,25 +43,77 @@ class Sample(NamedTuple):
     values: Sequence[Value]
 
 
-def batched(samples: Iterator[Sample]) -> Iterator[Batch]:
-    """Consecutive samples with the same columns, together."""
-    keys, columns, values, size = list[str](), tuple[Column, ...](), list[list[Value]](), 0
-    for key, has, row in samples:
-        if keys and ((has is not columns and has != columns) or size > BATCH_BYTES or len(keys) >= BATCH_SAMPLES):
-            yield Batch(keys, columns, values)
+class Run(NamedTuple):
+    """Consecutive samples of one input that have the same fields, as they come out of a source."""
+
+    item: Input
+    places: list[int]
+    batch: Batch
+
+
+def runs_of(samples: Iterable[tuple[Input, int, Sample]]) -> Iterator[Run]:
+    """Samples that come one by one, together."""
+    item: Input | None = None
+    places, keys, columns, values, size = list[int](), list[str](), tuple[Column, ...](), list[list[Value]](), 0
+    for of, place, (key, has, row) in samples:
+        is_other = of is not item or (has is not columns and has != columns)
+        if keys and (is_other or size > BATCH_BYTES or len(keys) >= BATCH_SAMPLES):
+            assert item is not None
+            yield Run(item, places, Batch(keys, columns, values))
             keys = []
         if not keys:
-            columns, values, size = has, [[] for _ in has], 0
+            item, places, keys, columns, values, size = of, [], [], has, [[] for _ in has], 0
+        places.append(place)
         keys.append(key)
-        if len(row) == 1:  # most are, and a loop costs as much as all the rest
-            values[0].append(row[0])
-            size += len(row[0])
-            continue
         for column, value in zip(values, row, strict=True):
             column.append(value)
             size += len(value)
     if keys:
-        yield Batch(keys, columns, values)
+        assert item is not None
+        yield Run(item, places, Batch(keys, columns, values))
+
+
+def without(batch: Batch, is_out: Sequence[bool]) -> Batch:
+    """The batch with some of its samples left out."""
+    kept = [not out for out in is_out]
+    return Batch(
+        list(compress(batch.keys, kept)), batch.columns, [list(compress(column, kept)) for column in batch.values]
+    )
+
+
+def batched(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Batches of a size that depends on the samples alone, not on how they came.
+
+    One ends where the fields change, after BATCH_SAMPLES, and with the sample that makes it exceed BATCH_BYTES.
+    """
+    held, size = Batch([], (), []), 0
+    for keys, columns, values in batches:
+        if held.keys and columns != held.columns:
+            yield held
+            held = Batch([], (), [])
+        if not held.keys:
+            held, size = Batch([], columns, [[] for _ in columns]), 0
+        ends, start = _ends(values), 0
+        while start < len(keys):
+            before = ends[start - 1] if start else 0
+            full = bisect_right(ends, BATCH_BYTES - size + before, start) + 1
+            end = min(len(keys), full, start + BATCH_SAMPLES - len(held.keys))
+            held.keys.extend(keys[start:end])
+            for column, more in zip(held.values, values, strict=True):
+                column.extend(more[start:end])
+            size, start = size + ends[end - 1] - before, end
+            if size > BATCH_BYTES or len(held.keys) >= BATCH_SAMPLES:
+                yield held
+                held, size = Batch([], columns, [[] for _ in columns]), 0
+    if held.keys:
+        yield held
+
+
+def _ends(values: list[list[Value]]) -> list[int]:
+    """The bytes of the first sample, of the first two, and so on."""
+    if len(values) == 1:
+        return list(accumulate(map(len, values[0])))
+    return list(accumulate(map(sum, zip(*(map(len, column) for column in values), strict=True))))
 
 
 _TYPES: dict[type, FieldType] = {str: "text", bool: "json", int: "int", float: "float", bytes: "bytes"}
@@ -108,11 +163,59 @@ def encode(value: Any, kind: FieldType) -> bytes:
             return text.encode()
 
 
-def conform(sample: Sample, schema: tuple[Column, ...], *, may_have_more: bool) -> Sample:
-    """The sample with exactly the columns of `schema`, in its order. Raises ValueError that says what does not fit."""
-    if sample.columns == schema:
-        return sample
-    found = {column.name: (column.type, value) for column, value in zip(sample.columns, sample.values, strict=True)}
+def conform(
+    run: Run, schema: tuple[Column, ...], *, may_have_more: bool, reject: Callable[[int, str], None]
+) -> Iterator[Run]:
+    """The samples with exactly the columns of `schema`, in its order; `reject` is told the place of each that does not
+    fit, and why.
+    """
+    keys, columns, values = run.batch
+    if columns == schema:
+        yield run
+        return
+    if (as_they_are := _picked(run.batch, schema, may_have_more)) is not None:
+        yield run._replace(batch=as_they_are)
+        return
+    places, fitting, converted = list[int](), list[str](), [list[Value]() for _ in schema]
+    for row, (place, key) in enumerate(zip(run.places, keys, strict=True)):
+        try:
+            found = _conformed(key, columns, [column[row] for column in values], schema, may_have_more)
+        except ValueError as error:
+            reject(place, str(error))
+            continue
+        places.append(place)
+        fitting.append(key)
+        for column, value in zip(converted, found, strict=True):
+            column.append(value)
+    if fitting:
+        yield Run(run.item, places, Batch(fitting, schema, converted))
+
+
+def _picked(batch: Batch, schema: tuple[Column, ...], may_have_more: bool) -> Batch | None:
+    """The columns of `schema`, when no value needs a look; else None."""
+    types, values = {column.name: column.type for column in batch.columns}, list[list[Value]]()
+    if not may_have_more and types.keys() - {column.name for column in schema}:
+        return None
+    for name, wanted in schema:
+        if not _is_direct(types.get(name, "text" if name == "key" else None), wanted):
+            return None
+    held = {column.name: found for column, found in zip(batch.columns, batch.values, strict=True)}
+    for name, _ in schema:
+        try:
+            values.append(held[name] if name in held else [key.encode() for key in batch.keys])
+        except UnicodeEncodeError:
+            return None
+    return Batch(batch.keys, schema, values)
+
+
+def _is_direct(kind: FieldType | None, wanted: FieldType) -> bool:
+    return kind == wanted or (kind is not None and wanted == "bytes") or (kind, wanted) == ("int", "float")
+
+
+def _conformed(
+    key: str, columns: tuple[Column, ...], row: list[Value], schema: tuple[Column, ...], may_have_more: bool
+) -> list[Value]:
+    found = {column.name: (column.type, value) for column, value in zip(columns, row, strict=True)}
     if not may_have_more and (unknown := sorted(found.keys() - {column.name for column in schema})):
         raise ValueError(f"its field {unknown[0]} is one that the first record does not have")
     values = []
@@ -120,13 +223,13 @@ def conform(sample: Sample, schema: tuple[Column, ...], *, may_have_more: bool) 
         if name not in found:
             if name != "key":
                 raise ValueError(f"it has no field {name}")
-            found["key"] = ("text", sample.key.encode())
+            found["key"] = ("text", key.encode())
         values.append(_converted(*found[name], name, wanted))
-    return Sample(sample.key, schema, values)
+    return values
 
 
 def _converted(kind: FieldType, value: Value, name: str, wanted: FieldType) -> Value:
-    if kind == wanted or wanted == "bytes" or (kind, wanted) == ("int", "float"):
+    if _is_direct(kind, wanted):
         return value
     if kind == "bytes":  # from a file: look inside
         return encode(_parsed(bytes(value), name, wanted), wanted)

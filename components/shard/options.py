@@ -69,10 +69,10 @@ def _fields_of_first_record(spec: ShardSpec, listing: Listing, units: list[Unit]
     for start in range(len(units)):
         inputs = [unit.item for unit in units[start:]]
         try:
-            item, _, sample = next(samples(inputs, listing.blobs, findings, spec.read, ()))
+            item, _, batch = next(samples(inputs, listing.blobs, findings, spec.read, ()))
         except (BadInput, Unreadable, StopIteration):
             continue
-        columns = [_typed(column) for column in sample.columns]
+        columns = [_typed(column) for column in batch.columns]
         if item.kind not in _NAMED_BY_PLACE and all(column.name != "key" for column in columns):
             columns.insert(0, Column("key", "text"))
         return tuple(SampleField(name=name, type=kind) for name, kind in columns)

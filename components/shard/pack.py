@@ -21,7 +21,7 @@ from components.contracts.dataset import (
     StoredFile,
 )
 from components.contracts.layout import shard_key
-from components.dataset.batches import Column, Sample, batched
+from components.dataset.batches import Batch, Column, batched, without
 from components.dataset.blobs import Blobs
 from components.dataset.formats import mds, webdataset
 from components.dataset.formats.tokens import Refused, TokensWriter, TooLong
@@ -121,17 +121,26 @@ class Packer:
         findings.count("num_documents", writer.num_samples)
         return _Built(writer.finish(), keys, num_samples=writer.num_samples)
 
-    def _accepted(self, entry: Entry, options: SampleOptions, findings: Findings) -> Iterator[Sample]:
+    def _accepted(self, entry: Entry, options: SampleOptions, findings: Findings) -> Iterator[Batch]:
         schema = tuple(Column(field.name, field.type) for field in options.fields)
         is_tar, seen = options.format == "webdataset", set[str]()
-        for item, place, sample in samples(entry.inputs, self._blobs, findings, self._read, schema):
-            if sample.key in seen:
-                findings.reject(item.path, f"its key {sample.key!r} is another sample's already", offset=place)
-            elif is_tar and (fault := webdataset.fault_of(sample)):
-                findings.reject(item.path, fault, offset=place)
-            else:
-                seen.add(sample.key)
-                yield sample
+        for run in samples(entry.inputs, self._blobs, findings, self._read, schema):
+            keys, columns, _ = run.batch
+            faults = webdataset.faults_of(keys, columns) if is_tar else {}
+            own = set(keys)
+            if not faults and len(own) == len(keys) and seen.isdisjoint(own):
+                seen |= own
+                yield run.batch
+                continue
+            is_out = list[bool]()
+            for number, key in enumerate(keys):
+                fault = f"its key {key!r} is another sample's already" if key in seen else faults.get(number, "")
+                is_out.append(bool(fault))
+                if fault:
+                    findings.reject(run.item.path, fault, offset=run.places[number])
+                else:
+                    seen.add(key)
+            yield without(run.batch, is_out)
 
     def _publish(self, entry: Entry, built: _Built, findings: Findings) -> PackedShard:
         files = tuple(self._publish_file(entry, file) for file in built.files)

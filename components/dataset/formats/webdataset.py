@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from components.contracts.dataset import ShardContent
-from components.dataset.batches import Batch, Column, Sample
+from components.dataset.batches import Batch, Column
 from components.dataset.formats.ustar import (
     BLOCK,
     END,
@@ -41,7 +41,7 @@ class WebdatasetWriter:
         self.num_samples = 0
 
     def add(self, batch: Batch) -> None:
-        """Samples that passed `fault_of`."""
+        """Samples that `faults_of` finds nothing wrong with."""
         order = sorted(range(len(batch.columns)), key=lambda place: field_name(batch.columns[place]))
         endings = [b"." + field_name(batch.columns[place]).encode() for place in order]
         names = [key.encode() + ending for key in batch.keys for ending in endings]
@@ -65,12 +65,18 @@ def field_name(column: Column) -> str:
     return f"{column.name}.{suffix}"
 
 
-def fault_of(sample: Sample) -> str:
-    """Why WebDataset's readers would lose or refuse this sample; empty when they would not."""
-    key = sample.key
-    fault, longest = _fault_of_fields(sample.columns)
+def faults_of(keys: list[str], columns: tuple[Column, ...]) -> dict[int, str]:
+    """Which samples of these fields WebDataset's readers would lose or refuse, by their number, and why."""
+    fault, longest = _fault_of_fields(columns)
     if fault:
-        return fault
+        return dict.fromkeys(range(len(keys)), fault)
+    if all(map(_PLAIN_KEY.fullmatch, keys)) and max(map(len, keys)) + longest < MAX_NAME_BYTES:
+        return {}
+    found = ((number, _fault_of_key(key, longest)) for number, key in enumerate(keys))
+    return {number: fault for number, fault in found if fault}
+
+
+def _fault_of_key(key: str, longest: int) -> str:
     if _PLAIN_KEY.fullmatch(key) and len(key) + longest < MAX_NAME_BYTES:
         return ""
     if "." in key.rpartition("/")[2] or not key.rpartition("/")[2]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from components.contracts.dataset import PackingOptions, ReadOptions
-from components.dataset.batches import Column, Sample, Value, conform
+from components.dataset.batches import Column, Run, Sample, Value, conform, runs_of
 from components.dataset.blobs import READ_BYTES, Blobs, Changed, Unreadable
 from components.dataset.inputs import Input
 from components.dataset.planning import Extract, extract
@@ -49,17 +49,24 @@ def documents(
 
 def samples(
     inputs: Sequence[Input], blobs: Blobs, findings: Findings, read: ReadOptions, schema: tuple[Column, ...]
-) -> Iterator[tuple[Input, int, Sample]]:
+) -> Iterator[Run]:
     """The samples of all other formats, in order; with the columns of `schema` if it has any."""
-    for kind, run in itertools.groupby(inputs, key=lambda item: item.kind):
-        for item, place, sample in _samples(kind, list(run), blobs, findings, read):
-            if schema:
-                try:
-                    sample = conform(sample, schema, may_have_more=bool(read.fields))
-                except ValueError as error:
-                    findings.reject(item.path, str(error), offset=place)
-                    continue
-            yield item, place, sample
+    for kind, some in itertools.groupby(inputs, key=lambda item: item.kind):
+        for run in _runs(kind, list(some), blobs, findings, read):
+            if not schema:
+                yield run
+                continue
+            path = run.item.path
+            yield from conform(
+                run, schema, may_have_more=bool(read.fields),
+                reject=lambda place, reason, path=path: findings.reject(path, reason, offset=place),  # type: ignore[misc]
+            )  # fmt: skip
+
+
+def _runs(kind: str, inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOptions) -> Iterator[Run]:
+    if kind == "tar":
+        return tar.runs(inputs, blobs, findings)
+    return runs_of(_samples(kind, inputs, blobs, findings, read))
 
 
 def _samples(
@@ -74,8 +81,6 @@ def _samples(
         return lines.text_samples(inputs, blobs, findings)
     if kind == "jsonl":
         return lines.json_samples(inputs, blobs, findings, key_field=read.key_field)
-    if kind == "tar":
-        return tar.samples(inputs, blobs, findings)
     from components.dataset.sources import parquet
 
     names = [field.name for field in read.fields]
@@ -85,19 +90,20 @@ def _samples(
 def _fields(inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOptions) -> Iterator[Document]:
     """One field of every sample of a tar, or of every row of a Parquet file."""
     if inputs[0].kind == "tar":
-        field, found = read.text_field or "txt", tar.samples(inputs, blobs, findings)
+        field, found = read.text_field or "txt", tar.runs(inputs, blobs, findings)
     else:
         from components.dataset.sources import parquet
 
         field = read.text_field or "text"
-        found = parquet.samples(inputs, blobs, findings, key_field=None, names=(field,))
-    for item, place, sample in found:
-        for column, value in zip(sample.columns, sample.values, strict=True):
+        found = runs_of(parquet.samples(inputs, blobs, findings, key_field=None, names=(field,)))
+    for item, places, (_, columns, values) in found:
+        for column, texts in zip(columns, values, strict=True):
             if column.name == field:
-                yield Document(item, place, value)
+                yield from map(Document, itertools.repeat(item), places, texts)
                 break
         else:
-            findings.reject(item.path, f"it has no field {field!r}", offset=place)
+            for place in places:
+                findings.reject(item.path, f"it has no field {field!r}", offset=place)
 
 
 def _whole(inputs: list[Input], blobs: Blobs, findings: Findings) -> Iterator[Document]:

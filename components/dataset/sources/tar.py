@@ -3,12 +3,12 @@
 Reading walks from header to header and checks each: a flipped bit in one would otherwise hide all that follows.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from operator import ne
 
 import numpy as np
 
-from components.dataset.batches import Column, Sample, Value
+from components.dataset.batches import Batch, Column, Run, Sample, Value, runs_of
 from components.dataset.blobs import READ_BYTES, Blobs, Changed, Unreadable
 from components.dataset.formats.ustar import BLOCK, BadHeader, Member, byte_sums, padded, pax_path, read_header
 from components.dataset.formats.webdataset import split_member
@@ -24,29 +24,25 @@ _FILE = (b"0", b"7", b"\0")
 _NO_END = "ends without the zero blocks that end a tar, so it may be cut"
 
 
-class _File(NamedTuple):
-    """One member that is a file."""
-
-    name: str
-    start: int
-    """Where its first header begins."""
-    data: bytes | memoryview
+_File = tuple[str, int, Value]
+"""A member that is a file: its name, where its first header begins, its content."""
 
 
-def samples(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[tuple[Input, int, Sample]]:
-    """Input, offset and content of every sample. Raises BadInput for a tar that is damaged or cut."""
+def runs(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[Run]:
+    """The samples, as many at a time as are read at once. Raises BadInput for a tar that is damaged or cut."""
     columns_of = dict[tuple[str, ...], tuple[Column, ...]]()
     for item, pieces in pieces_of(inputs, blobs, whole):
         if not item.start:
             findings.count("num_inputs")
         findings.count("input_bytes", item.stop - item.start)
-        base = item.path.rpartition(".")[0]
         try:
-            for key, start, fields in _grouped(item, _streamed(item, pieces), findings):
-                names = tuple(fields)
-                if names not in columns_of:
-                    columns_of[names] = tuple(Column(name, "bytes") for name in names)
-                yield item, start, Sample(f"{base}/{key}", columns_of[names], list(fields.values()))
+            held = list[_File]()
+            for some in _streamed(item, pieces):
+                files = held + some
+                last = _last_sample(files)
+                yield from _runs(item, files[:last], findings, columns_of)
+                held = files[last:]
+            yield from _runs(item, held, findings, columns_of)
         except Changed as changed:
             findings.failed(changed)
         except Unreadable as unreadable:
@@ -65,17 +61,71 @@ def cuts(item: Input, blobs: Blobs, *, target: int) -> Iterator[tuple[int, int]]
     yield begin, item.size
 
 
-def _grouped(item: Input, files: Iterator[_File], findings: Findings) -> Iterator[tuple[str, int, dict[str, Value]]]:
+def _runs(
+    item: Input, files: list[_File], findings: Findings, columns_of: dict[tuple[str, ...], tuple[Column, ...]]
+) -> Iterator[Run]:
+    """The samples of some files, complete."""
+
+    def columns(names: tuple[str, ...]) -> tuple[Column, ...]:
+        if names not in columns_of:
+            columns_of[names] = tuple(Column(name, "bytes") for name in names)
+        return columns_of[names]
+
+    base = item.path.rpartition(".")[0]
+    if files and (alike := _alike(files)):
+        keys, fields = alike
+        width = len(fields)
+        values = [[data for _, _, data in files[place::width]] for place in range(width)]
+        batch = Batch([f"{base}/{key}" for key in keys], columns(fields), values)
+        yield Run(item, [start for _, start, _ in files[::width]], batch)
+        return
+    yield from runs_of(
+        (item, start, Sample(f"{base}/{key}", columns(tuple(found)), list(found.values())))
+        for key, start, found in _grouped(item, files, findings)
+    )
+
+
+def _alike(files: list[_File]) -> tuple[list[str], tuple[str, ...]] | None:
+    """The keys of samples that all have the same fields in the same order, and these; None when that is not so."""
+    parts = [name.partition(".") for name, _, _ in files]
+    keys = [key for key, _, _ in parts]
+    fields = [field for _, _, field in parts]
+    width = next((place for place, key in enumerate(keys) if key != keys[0]), len(keys))
+    own = keys[::width]
+    is_alike = (
+        fields == fields[:width] * len(own)
+        and all(keys[place::width] == own for place in range(1, width))
+        and len(set(fields[:width])) == width
+        and all(map(str.islower, fields[:width]))
+        and all(map(ne, own, own[1:]))
+        and not any(not key or key[0] == "_" or "/" in key for key in own)
+        and not any("/" in field for field in fields[:width])
+    )
+    return (own, tuple(fields[:width])) if is_alike else None
+
+
+def _last_sample(files: list[_File]) -> int:
+    """Where the last sample begins: what is read next may belong to it."""
+    key = None
+    for place in range(len(files) - 1, -1, -1):
+        parts = split_member(files[place][0])
+        if parts is None:
+            continue
+        if key is not None and parts[0] != key:
+            return place + 1
+        key = parts[0]
+    return 0
+
+
+def _grouped(item: Input, files: Iterable[_File], findings: Findings) -> Iterator[tuple[str, int, dict[str, Value]]]:
     key, begin, fields = "", 0, dict[str, Value]()
     for name, start, data in files:
-        found, dot, field = name.partition(".")
-        if not dot or not found or name[0] == "_" or "/" in name or not field.islower():
-            parts = split_member(name)
-            if parts is None:
-                reason = f"{name!r} is no field of a sample: its name has no dot, or is one for notes"
-                findings.reject(item.path, reason, offset=start)
-                continue
-            found, field = parts
+        parts = split_member(name)
+        if parts is None:
+            reason = f"{name!r} is no field of a sample: its name has no dot, or is one for notes"
+            findings.reject(item.path, reason, offset=start)
+            continue
+        found, field = parts
         if found != key and fields:
             yield key, begin, fields
             fields = {}
@@ -89,7 +139,7 @@ def _grouped(item: Input, files: Iterator[_File], findings: Findings) -> Iterato
         yield key, begin, fields
 
 
-def _streamed(item: Input, pieces: Iterator[Piece]) -> Iterator[_File]:
+def _streamed(item: Input, pieces: Iterator[Piece]) -> Iterator[list[_File]]:
     """The files in the range, in order, complete; headers are read and checked many at a time. Raises Changed,
     Unreadable.
     """
@@ -105,18 +155,23 @@ def _streamed(item: Input, pieces: Iterator[Piece]) -> Iterator[_File]:
             continue
         data = b"".join(held)
         members, used, wanted, is_end = _complete(item, data, place)
+        view, files = memoryview(data), list[_File]()
+        if long_name is None and begin is None and all(kind in _FILE for _, _, _, kind in members):
+            files = [(name, place + at, view[at + BLOCK : at + BLOCK + size]) for name, at, size, _ in members]
+            members = []
         for name, at, size, kind in members:
             start = place + at
             begin = start if begin is None else begin
-            content = memoryview(data)[at + BLOCK : at + BLOCK + size]
+            content = view[at + BLOCK : at + BLOCK + size]
             if kind in _EXTENDS:
                 long_name = _long_name(item, bytes(content), kind, start, long_name)
                 continue
             if kind in _FILE:
-                yield _File(name if long_name is None else long_name, begin, content)
+                files.append((name if long_name is None else long_name, begin, content))
             elif kind not in _CARRIES_NOTHING:
                 raise Unreadable(item.path, f"holds a member of unknown kind {kind!r}", start)
             long_name = begin = None
+        yield files
         if is_end:
             return
         place += used
@@ -146,7 +201,7 @@ def _complete(item: Input, data: bytes, place: int) -> tuple[list[tuple[str, int
         if size > MAX_RECORD_BYTES:
             _checked(item, data[at : at + BLOCK], place + at)  # damaged, rather?
             raise Unreadable(item.path, f"holds a file of {size} bytes, more than {MAX_RECORD_BYTES}", place + at)
-        end = at + BLOCK + padded(size)
+        end = at + BLOCK + (size + BLOCK - 1 & -BLOCK)  # padded(size), without the call
         if end > length:
             wanted = end - at
             break
@@ -170,12 +225,8 @@ def _names(item: Input, data: bytes, places: list[int], place: int) -> list[str]
     packed = np.ascontiguousarray(blocks[:, :100]).tobytes().decode("utf-8", "surrogateescape")
     if len(packed) == 100 * len(places) and is_plain.all():
         return [packed[start : start + 100].partition("\0")[0] for start in range(0, len(packed), 100)]
-    names = []
-    for start in places:
-        member = _checked(item, data[start : start + BLOCK], place + start)
-        assert member is not None
-        names.append(member.name)
-    return names
+    members = [_checked(item, data[start : start + BLOCK], place + start) for start in places]
+    return [member.name for member in members if member is not None]
 
 
 def _long_name(item: Input, data: bytes, kind: bytes, start: int, before: str | None) -> str | None:
