@@ -150,7 +150,7 @@ CORPORA: list[tuple[str, Callable[[Path], Path], tuple[str, ...], str]] = [
     ("tar cut in a header", a_tar(1536 + 100), ("--format", "webdataset"), "a.tar at byte 1636: ends inside a member"),
     ("tar cut in a payload", a_tar(1536 + 700), ("--format", "webdataset"), "a.tar at byte 2236: ends inside a member"),
     ("tar cut at a boundary", a_tar(1536), ("--format", "webdataset"), "a.tar at byte 1536: ends without the zero"),
-    ("tar flipped", a_tar(flip=1536 + 4), ("--format", "webdataset"), "a.tar at byte 1536: holds no tar header where one"),
+    ("tar flipped", a_tar(flip=1536 + 4), ("--format", "webdataset"), "a.tar at byte 1536: holds no tar header"),
     ("tar of nothing", a_tar(0, content=b""), TOKENS, "a.tar: cannot be read: is empty, not even the end of a tar"),
     ("tar without members", a_tar(content=bytes(10240)), ("--format", "webdataset"), "EmptyDataSet: nothing in corpus"),
     ("no tar", a_tar(content=b"hello world " * 90), ("--format", "webdataset"), "a.tar at byte 0: holds no tar header"),
