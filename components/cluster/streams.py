@@ -1,10 +1,11 @@
 """Watches that outlive their connections, and logs."""
 
+import contextlib
 import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -25,6 +26,7 @@ class Closable:
 
     def __init__(self) -> None:
         self.closed = threading.Event()
+        self._items: Generator[Any, None, None] = (item for item in ())
         self._answer: OpenAnswer | None = None
         self._lock = threading.Lock()
 
@@ -34,6 +36,8 @@ class Closable:
             self.closed.set()
             if self._answer is not None:
                 self._answer.close()
+        with contextlib.suppress(ValueError):  # another thread is in it, and finds it closed
+            self._items.close()
 
     def _reading(self, answer: OpenAnswer | None) -> None:
         with self._lock:
@@ -72,15 +76,16 @@ class ApiWatch(Closable):
         self._transport, self._request, self._path, self._query = transport, request, path, query
         self._clock = clock
         self._end = None if seconds is None else clock() + seconds
-        self._events = self._all_events()
+        self._items = self._all_events()
 
     def __iter__(self) -> Iterator[WatchEvent]:
         return self
 
     def __next__(self) -> WatchEvent:
-        return next(self._events)
+        event: WatchEvent = next(self._items)
+        return event
 
-    def _all_events(self) -> Iterator[WatchEvent]:
+    def _all_events(self) -> Generator[WatchEvent, None, None]:
         pause, silent_since = 0.0, self._clock()
         while not self.closed.wait(self._bounded(pause)) and not self._is_over():
             began = self._clock()
@@ -146,15 +151,16 @@ class ApiLog(Closable):
         super().__init__()
         self._text = text
         self._reading(answer)
-        self._lines = self._all_lines(answer, None if follow else 60.0)
+        self._items = self._all_lines(answer, None if follow else 60.0)
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        return next(self._lines)
+        line: bytes = next(self._items)
+        return line
 
-    def _all_lines(self, answer: OpenAnswer, quiet_seconds: float | None) -> Iterator[bytes]:
+    def _all_lines(self, answer: OpenAnswer, quiet_seconds: float | None) -> Generator[bytes, None, None]:
         try:
             for line in answer.lines(quiet_seconds=quiet_seconds):
                 yield self._text(line)

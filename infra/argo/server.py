@@ -165,6 +165,8 @@ def explain(request: Request, status: int, data: bytes, headers: Mapping[str, st
         if "already exists" in message:
             return AlreadyThere("AlreadyThere", told, "it was created by someone else, or by an earlier attempt")
         return Conflict("Conflict", told, "read it again and decide again")
+    if status == 410 or "too old resource version" in message:
+        return WatchExpired("WatchExpired", told, "read it, watch from there")
     if "too large" in message:
         return Refused("TooLarge", told, "make the Workflow smaller: fewer tasks, shorter texts")
     if status in (400, 405, 413, 415, 422):

@@ -50,7 +50,6 @@ def workflow_from_template(
         "metadata": {"name": name, "labels": {**labels, **_labels(run, instance_id)}},
         "spec": {
             "workflowTemplateRef": {"name": source["name"]},
-            "podMetadata": {"labels": {RUN_LABEL: run}},
             "arguments": {"parameters": values},
         },
     }

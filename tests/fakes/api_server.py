@@ -15,7 +15,8 @@ from urllib.parse import parse_qs, urlsplit
 import yaml
 
 APIS = {
-    "/api/v1": ("pods", "events", "configmaps", "namespaces", "secrets"),
+    "/api/v1": ("pods", "events", "configmaps", "namespaces", "secrets", "services", "nodes"),
+    "/apis/apps/v1": ("deployments",),
     "/apis/argoproj.io/v1alpha1": ("workflows", "workflowtemplates"),
     "/apis/batch/v1": ("jobs",),
 }
@@ -32,7 +33,7 @@ class Asked:
     body: Any
 
 
-Fault = Callable[["_Handler", Asked], bool]
+Fault = Callable[["Handler", Asked], bool]
 """Misbehaves instead of an answer; True when it answered (or hung up), False to let the request through."""
 
 
@@ -100,13 +101,13 @@ class FakeApiServer:
         return path
 
 
-def hang_up(handler: "_Handler", asked: Asked) -> bool:
+def hang_up(handler: "Handler", asked: Asked) -> bool:
     """Close the connection instead of answering."""
     handler.close_connection = True
     return True
 
 
-def do_then_hang_up(handler: "_Handler", asked: Asked) -> bool:
+def do_then_hang_up(handler: "Handler", asked: Asked) -> bool:
     """Do what was asked, but never say so."""
     handler.is_mute = True
     handler.serve(asked)
@@ -117,14 +118,16 @@ def do_then_hang_up(handler: "_Handler", asked: Asked) -> bool:
 def answer(status: int, message: str = "", **fields: Any) -> Fault:
     """Answer with that status."""
 
-    def fault(handler: "_Handler", asked: Asked) -> bool:
+    def fault(handler: "Handler", asked: Asked) -> bool:
         handler.refuse(status, message, **fields)
         return True
 
     return fault
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """One connection of a client."""
+
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     state: FakeApiServer
@@ -183,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return self.refuse(409, "already exists", reason="AlreadyExists")
             return self.reply(state.put(place, asked.body), 201)
         if asked.method == "GET" and path.endswith(f"/{plural}"):
-            wanted = [item.partition("=") for item in asked.query.get("labelSelector", "").split(",") if item]
+            wanted = _wanted_labels(asked)
             items = [
                 item for place, item in sorted(state.objects.items())
                 if place.rpartition("/")[0] == path and _has_labels(item, wanted)
@@ -209,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _watch(self, asked: Asked) -> None:
         state = self.state
-        since = int(asked.query.get("resourceVersion") or 0)
+        since, wanted = int(asked.query.get("resourceVersion") or 0), _wanted_labels(asked)
         inbox: queue.Queue[bytes | None] = queue.Queue()
         with state.lock:
             if since and since < state.oldest:
@@ -232,7 +235,8 @@ class _Handler(BaseHTTPRequestHandler):
                     news = [item for item in state.history if item[0] > position and item[1] == asked.path]
                     position = max([position, *(item[0] for item in state.history)])
                 for _, _, event in news:
-                    self._chunk(event)
+                    if _has_labels(event["object"], wanted):
+                        self._chunk(event)
                 if inbox.get() is None:
                     break
         except OSError:
@@ -277,6 +281,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.reply({"kind": "Status", "status": "Failure", "message": message, "code": status, **fields}, status)
 
 
+def _wanted_labels(asked: Asked) -> list[tuple[str, str, str]]:
+    return [item.partition("=") for item in asked.query.get("labelSelector", "").split(",") if item]
+
+
 def _has_labels(item: dict[str, Any], wanted: list[tuple[str, str, str]]) -> bool:
     labels = item["metadata"].get("labels") or {}
     return all(name in labels and (not equals or labels[name] == value) for name, equals, value in wanted)
@@ -290,7 +298,7 @@ def _merged(old: Any, new: Any) -> Any:
 
 
 @contextmanager
-def api_server(handler: type[BaseHTTPRequestHandler] = _Handler) -> Iterator[FakeApiServer]:
+def api_server(handler: type[Handler] = Handler) -> Iterator[FakeApiServer]:
     """A running server, gone at the end."""
     state = FakeApiServer()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (handler,), {"state": state}))
