@@ -26,7 +26,7 @@ class Closable:
 
     def __init__(self) -> None:
         self.closed = threading.Event()
-        self._items: Generator[Any, None, None] = (item for item in ())
+        self._items: Generator[Any, None, None] = _nothing()
         self._answer: OpenAnswer | None = None
         self._lock = threading.Lock()
 
@@ -167,6 +167,10 @@ class ApiLog(Closable):
         finally:
             self._reading(None)
             answer.finish()
+
+
+def _nothing() -> Generator[Any, None, None]:
+    yield from ()
 
 
 def _longer(pause: float) -> float:
