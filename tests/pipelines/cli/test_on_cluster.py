@@ -1,0 +1,187 @@
+"""Runs on a cluster from the command line: an API server and an S3 server at the wire, no controller but the test."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.contracts.clock import now_text
+from components.contracts.layout import report_key, stage_record_key
+from components.contracts.lifecycle import RunState
+from components.contracts.records import StageRecord
+from components.contracts.run_view import RunView
+from components.report.report_files import write_report
+from components.storage.s3 import S3Store
+from pipelines.cli.main import run
+from tests.fakes.api_server import FakeApiServer, api_server
+from tests.fakes.s3_server import S3Server
+
+DIGEST = "argosy@sha256:" + "a" * 64
+FOLDER = "/apis/argoproj.io/v1alpha1/namespaces/ml/workflows"
+
+
+class Shell:
+    """What people type, and what they read."""
+
+    def __init__(self, server: FakeApiServer, store: S3Store, capsys: pytest.CaptureFixture[str]) -> None:
+        self.server, self.store, self._capsys = server, store, capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, str]:
+        code = run(arguments)
+        done = self._capsys.readouterr()
+        return code, done.out + done.err
+
+    def submit(self, *more: str) -> str:
+        code, text = self(
+            "submit", "--target", "kubernetes", "--detach", "-o", "json", "--set", f"storage={self.store.uri}",
+            "--set", f"platform_image={DIGEST}", *more,
+        )  # fmt: skip
+        assert code == 0, text
+        return str(json.loads(text)["run"])
+
+    def workflow(self, name: str) -> dict[str, Any]:
+        return self.server.objects[f"{FOLDER}/{name}"]
+
+    def becomes(self, name: str, phase: str, *nodes: dict[str, Any], **spec: Any) -> None:
+        """What a controller would write."""
+        item = self.workflow(name)
+        status = {"phase": phase, "startedAt": "2026-11-29T18:00:00Z", "nodes": {node["id"]: node for node in nodes}}
+        self.server.put(f"{FOLDER}/{name}", {**item, "status": status, "spec": {**item["spec"], **spec}})
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path, home: Path, s3_server: S3Server, s3_store: S3Store, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Shell]:  # fmt: skip
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    with api_server() as server:
+        monkeypatch.setenv("KUBECONFIG", str(server.write_kubeconfig(tmp_path / "kubeconfig")))
+        yield Shell(server, s3_store, capsys)
+
+
+def a_pod(name: str, task: str, phase: str, message: str = "", **fields: Any) -> dict[str, Any]:
+    return {
+        "id": f"{name}-{task}", "name": f"{name}.{task}", "displayName": task, "type": "Pod", "phase": phase,
+        "templateName": task, "message": message, **fields,
+    }  # fmt: skip
+
+
+def leave_record(store: S3Store, name: str, task: str) -> None:
+    moment = now_text()
+    record = StageRecord(task=task, attempt=0, node="n", started_at=moment, ended_at=moment, exit_code=0)
+    store.replace(stage_record_key(name, task=task, attempt=0), record.to_bytes())
+
+
+def test_a_run_is_submitted_looked_at_explained_stopped_and_listed_by_its_name_alone(shell: Shell) -> None:
+    name = shell.submit()
+    workflow = shell.workflow(name)
+    assert workflow["metadata"]["labels"]["argosy.dev/run"] == name
+    values = {item["name"]: item["value"] for item in workflow["spec"]["arguments"]["parameters"]}
+    assert (values["run"], values["storage"]) == (name, shell.store.uri)
+
+    shell.becomes(name, "Running", a_pod(name, "preflight", "Pending", "ImagePullBackOff: no such image"))
+    code, text = shell("status")
+    assert (code, text.splitlines()[0]) == (0, f"{name}  Submitted")
+    assert "ImageNotPulled: preflight waits: its image cannot be pulled; check image and platform_image" in text
+    code, text = shell("why", name, "-o", "json")
+    assert json.loads(text)["reason"] == "ImageNotPulled"
+
+    assert shell("stop", name)[0] == 0
+    assert shell.workflow(name)["spec"]["shutdown"] == "Stop"
+    shell.becomes(name, "Failed", a_pod(name, "preflight", "Failed", "workflow shutdown with strategy:  Stop"))
+    code, text = shell("status", name)
+    assert text.startswith(f"{name}  Stopped  exit code 83\nStopRequested: ")
+    code, text = shell("runs", "--target", "kubernetes", "-o", "json")
+    assert [(row["run"], row["state"], row["target"]) for row in json.loads(text)["runs"]] == [
+        (name, "Stopped", "kubernetes")
+    ]
+    code, text = shell("stop", name)
+    assert (code, text) == (78, f"NotRunning: run {name} has ended already (Stopped); nothing to stop\n")
+
+
+def test_a_resumed_run_is_another_workflow_of_the_same_run(shell: Shell) -> None:
+    name = shell.submit()
+    code, text = shell("resume", name)
+    assert (code, text.partition(":")[0]) == (78, "StillRunning")
+    shell.becomes(name, "Failed", a_pod(name, "preflight", "Failed"))
+
+    assert shell("resume", name, "--detach")[0] == 0
+
+    again = next(item for item in shell.server.objects.values() if item["metadata"]["name"] != name)
+    assert again["metadata"]["labels"]["argosy.dev/run"] == name
+    assert again["spec"] == shell.workflow(name)["spec"]
+
+
+def test_a_run_whose_workflows_are_gone_is_resumed_from_its_description(shell: Shell) -> None:
+    name = shell.submit()
+    spec = shell.workflow(name)["spec"]
+    shell.server.objects.clear()
+
+    _, text = shell("status", name)
+    assert text.startswith(f"{name}  Failed  exit code 84\nWorkflowGone: ")
+    assert shell("resume", name, "--detach")[0] == 0
+    assert next(iter(shell.server.objects.values()))["spec"] == spec
+
+
+def test_a_run_that_succeeded_is_told_from_its_storage_and_no_cluster_is_asked(shell: Shell) -> None:
+    name = shell.submit()
+    for task in ("preflight", "launch"):
+        leave_record(shell.store, name, task)
+    write_report(shell.store, RunView(run=name, state=RunState.SUCCEEDED, exit_code=0), now=datetime.now(UTC))
+    leave_record(shell.store, name, "finish")
+    assert shell.store.find(report_key(name, suffix="json")) is not None
+    shell.server.asked.clear()
+
+    code, text = shell("status", name)
+
+    assert (code, text.splitlines()[0]) == (0, f"{name}  Succeeded")
+    assert shell.server.asked == []
+
+
+def test_what_the_cluster_refuses_leaves_nothing_behind(shell: Shell, home: Path) -> None:
+    shell.server.token = "another"
+
+    code, text = shell(
+        "submit", "--target", "kubernetes", "--set", f"storage={shell.store.uri}", "--set", f"platform_image={DIGEST}"
+    )
+
+    assert code == 78
+    assert "NotSignedIn: " in text
+    assert list((home / "submitted").iterdir()) == []
+    assert shell("submit", "--target", "kubernetes")[1].count("\n  ") == 2  # storage and platform_image
+
+
+def test_a_run_of_a_template_names_it_and_hands_over_its_parameters(shell: Shell) -> None:
+    template = {
+        "metadata": {"name": "train-tiny", "labels": {"argosy.dev/experiment": "tiny"}},
+        "spec": {"arguments": {"parameters": [{"name": "run", "value": ""}, {"name": "storage", "value": "s3://bbb"}]}},
+    }
+    shell.server.put("/apis/argoproj.io/v1alpha1/namespaces/ml/workflowtemplates/train-tiny", template)
+    place = ("submit", "--target", "kubernetes", "--detach", "--from-template")
+
+    code, text = shell(*place, "train-tiny", "-p", f"storage={shell.store.uri}", "-o", "json")
+
+    assert code == 0
+    made = shell.workflow(json.loads(text)["run"])
+    assert made["spec"]["workflowTemplateRef"] == {"name": "train-tiny"}
+    assert {"name": "storage", "value": shell.store.uri} in made["spec"]["arguments"]["parameters"]
+    assert shell(*place, "nothing")[1].startswith("NoSuchTemplate: ")
+    assert "takes no parameter image; it has storage" in shell(*place, "train-tiny", "-p", "image=x")[1]
+    assert shell("submit", "--from-template", "train-tiny")[1].startswith("Usage: templates are on a cluster")
+
+
+def test_logs_of_stage_pods_are_read_like_local_ones(shell: Shell) -> None:
+    name = shell.submit()
+    line = {"at": "2026-11-29T18:00:01.000Z", "level": "info", "message": "looked at everything", "task": "preflight"}
+    shell.server.logs[f"{name}-preflight-preflight"] = json.dumps(line).encode() + b"\n"
+    shell.becomes(name, "Running", a_pod(name, "preflight", "Succeeded", startedAt="2026-11-29T18:00:00Z"))
+
+    code, text = shell("logs", name, "--stage", "preflight")
+
+    assert code == 0
+    assert text.endswith("preflight  looked at everything\n")
