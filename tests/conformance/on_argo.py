@@ -12,8 +12,8 @@ from components.cluster.kinds import WORKFLOWS
 from templates.pods import STAGE_SERVICE_ACCOUNT, USER_ID, stage_pod_patch
 from tests.conformance.case import Case, Ending, Node
 
-NAMESPACE = os.environ.get("ARGOSY_TEST_NAMESPACE", "argosy")
-IMAGE = os.environ.get("ARGOSY_TEST_IMAGE", "localhost/argosy-train:dev")
+NAMESPACE = os.environ.get("ARGOSY_TEST_NAMESPACE") or os.environ.get("DEVCLUSTER_NAMESPACE", "argosy")
+IMAGE = os.environ.get("ARGOSY_TEST_IMAGE") or os.environ.get("DEVCLUSTER_TRAIN_IMAGE", "localhost/argosy-train:dev")
 """Any with `sh`."""
 PATIENCE_SECONDS = 900.0
 _LOOK_SECONDS = 2.0
