@@ -1,4 +1,4 @@
-"""Images are built from what is named exactly, hold the code and nothing of the tests, and are known by their digest."""
+"""Images are built from what is named exactly, hold the code and no tests, and are known by their digest."""
 
 import json
 import tarfile
