@@ -21,6 +21,7 @@ from components.errors import ArgosyError, EnvironmentUnfit, Problem, Transient
 
 _SPARE_US = (429, 503)
 _NO_RIGHT = re.compile(r'User "([^"]*)" cannot (\S+) resource')
+_LONGEST = 500
 _ANONYMOUS = "system:anonymous"
 
 
@@ -61,7 +62,8 @@ class NotDone(Transient):
 def explain(request: Request, status: int, data: bytes, headers: Mapping[str, str]) -> ArgosyError:
     """The error that an answer with `status` ≥ 400 stands for."""
     answer = _status_of(data)
-    message = str(answer.get("message") or data[:300].decode("utf-8", "replace").strip() or f"HTTP status {status}")
+    message = _short(str(answer.get("message") or data[:300].decode("utf-8", "replace").strip()))
+    message = message or f"HTTP status {status}"
     details = answer.get("details") or {}
     told = f"{request}: {message}"
     if status == 401:
@@ -135,10 +137,15 @@ def _missing(request: Request, message: str, details: Mapping[str, Any]) -> Argo
 def _causes(request: Request, details: Mapping[str, Any]) -> list[Problem]:
     what = request.kind.kind if request.kind else "object"
     return [
-        Problem(f"{what} {cause.get('field', '')}".strip(), str(cause.get("message", "")))
+        Problem(f"{what} {cause.get('field', '')}".strip(), _short(str(cause.get("message", ""))))
         for cause in details.get("causes") or ()
         if isinstance(cause, dict)
     ]
+
+
+def _short(text: str) -> str:
+    """Some answers repeat the whole object; what is wrong with it stands at their end."""
+    return text if len(text) <= _LONGEST else f"{text[:80]} … {text[80 - _LONGEST :]}"
 
 
 def _seconds(text: str | None) -> float:

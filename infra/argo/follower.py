@@ -1,11 +1,15 @@
 """Keeps up with one Workflow by watching it: through dropped connections, forgotten versions and server restarts."""
 
 import threading
+import time
 
 from components.cluster.base import WatchExpired, WatchStream
-from components.errors import ArgosyError
+from components.errors import ArgosyError, Transient
 from infra.argo.argo import Argo, Workflow
 from infra.argo.view import is_over
+
+_PAUSE_SECONDS = 0.5
+_GIVE_UP_SECONDS = 600.0
 
 
 class Follower:
@@ -40,7 +44,7 @@ class Follower:
     def _keep_up(self) -> None:
         try:
             while not self._closed.is_set():
-                found = self._argo.read(self._name)
+                found = self._read()
                 self._note(found)
                 if found is None or is_over(found):
                     return
@@ -50,6 +54,16 @@ class Follower:
                 self._error = error
         finally:
             self._looked.set()
+
+    def _read(self) -> Workflow | None:
+        """A server that answered before is waited for: it starts again, or the network comes back."""
+        give_up_at = time.monotonic() + (_GIVE_UP_SECONDS if self._looked.is_set() else 0.0)
+        while True:
+            try:
+                return self._argo.read(self._name)
+            except Transient:
+                if time.monotonic() > give_up_at or self._closed.wait(_PAUSE_SECONDS):
+                    raise
 
     def _watch(self, version: str) -> None:
         stream = self._argo.watch(self._name, resource_version=version)
@@ -63,7 +77,9 @@ class Follower:
                 if event.type == "DELETED" or is_over(event.object):
                     return
         except WatchExpired:
-            self._closed.wait(0.5)  # too much happened while nobody listened: read it again, and watch from there
+            self._closed.wait(
+                _PAUSE_SECONDS
+            )  # too much happened while nobody listened: read it again, and watch from there
         finally:
             stream.close()
 
