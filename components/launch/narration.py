@@ -3,6 +3,7 @@
 from components.contracts.gang import AttemptView, CheckpointView, GangState
 from components.launch.first_failure import describe_failure
 from components.runtime.log import Log
+from components.runtime.progress import tell_progress
 
 
 class Narrator:
@@ -20,6 +21,8 @@ class Narrator:
             self._attempt(attempt, state)
         for checkpoint in state.checkpoints:
             self._checkpoint(checkpoint)
+        if state.last_step is not None and state.total_steps is not None:
+            tell_progress(state.last_step.step, state.total_steps)
 
     def _attempt(self, attempt: AttemptView, state: GangState) -> None:
         if self._is_new(("started", attempt.attempt)):
