@@ -4,6 +4,7 @@ Killed at any point it is simply run again: what is retired is final, and only o
 attempts that can never commit any more are ever deleted. Two cleaners and a live writer do not disturb each other.
 """
 
+import os
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -18,7 +19,7 @@ from components.ledger.state import CheckpointEntry, LedgerState
 from components.retain.objects import delete_objects, doomed_objects
 from components.retain.plan import counted_on, plan_retention, to_retire
 from components.runtime.log import Log
-from components.storage.base import StorageError
+from components.storage.base import ObjectStore, StorageError
 from components.storage.local import LocalStore
 
 
@@ -77,7 +78,21 @@ def _damaged(ledger: Ledger, survivors: list[CheckpointEntry]) -> Quarantine | N
         faults = verify_checkpoint(ledger.store, entry.folder, entry.manifest_sha256, "files")
         if faults:
             return Quarantine(checkpoint=entry.checkpoint, reason=str(faults[0]))
+        _require_readable(ledger.store, entry)
     return None
+
+
+def _require_readable(store: ObjectStore, entry: CheckpointEntry) -> None:
+    """What may not be read is no damage, but nothing may go because of it either. A bucket gives all or nothing."""
+    if not isinstance(store, LocalStore):
+        return
+    for item in store.list(entry.folder):
+        path = store.root / item.key
+        if not os.access(path, os.R_OK):
+            raise StorageError(
+                "StorageRefused", f"cannot read {path}: Permission denied, and {entry.checkpoint} is counted on",
+                f"nothing was retired; give uid {os.getuid()} access",
+            )  # fmt: skip
 
 
 def _delete(ledger: Ledger, log: Log, pause: Callable[[float], None], sweeps: bool) -> None:

@@ -1,6 +1,7 @@
 """Carrying the plan out: only what is retired or fenced goes, the survivors are looked at, twice is once."""
 
 import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +98,22 @@ def test_a_survivor_that_is_not_whole_is_not_counted_on(ledger: Ledger, stage: P
     assert plan.deleted == ()
     reason = ledger.state().checkpoints["step-30-term-1"].reason
     assert reason == "state.json: is missing (expected 11 bytes)"
+
+
+def test_nothing_goes_while_a_survivor_may_not_be_read(
+    tmp_path: Path, stage: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = a_ledger(LocalStore(tmp_path / "storage"))
+    verified_steps(ledger, stage, 10, 20, 30)
+    forbidden = ledger.state().checkpoints["step-20-term-1"].folder + "/model.safetensors"
+    may = os.access  # tests run as root, whom no permission stops
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith(forbidden) and may(path, mode))
+
+    with pytest.raises(StorageError, match=r"cannot read .*20/term-000001/model.safetensors.* is counted on; nothing"):
+        applied(ledger)
+
+    assert set(statuses(ledger).values()) == {"verified"}
+    assert folders(ledger) == ["10/1", "20/1", "30/1"]
 
 
 def test_attempts_that_can_never_commit_any_more_are_collected(ledger: Ledger, stage: Path) -> None:
