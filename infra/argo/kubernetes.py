@@ -4,10 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from components.cluster.api import KubernetesCluster
-from components.cluster.base import LogStream, WatchStream
-from components.cluster.kinds import WORKFLOW_TEMPLATES, WORKFLOWS
+from components.cluster.base import Forbidden, LogStream, NamespaceMissing, WatchStream
+from components.cluster.kinds import NAMESPACES, SERVICE_ACCOUNTS, WORKFLOW_TEMPLATES, WORKFLOWS
 from components.contracts.stop import StopRequest
+from components.errors import BadInput
 from infra.argo.argo import MAIN, STOP_ANNOTATION, Strategy, Workflow
+
+
+def _accounts(workflow: Workflow) -> set[str]:
+    spec = workflow["spec"]
+    names = {str(item.get("serviceAccountName") or "") for item in (spec, *(spec.get("templates") or ()))}
+    return names - {""}
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,21 @@ class ArgoByKubernetes:
         return self.cluster.namespace
 
     def lint(self, workflow: Workflow) -> None:
-        """Nothing: the API server checks the Workflow's shape when it is created, and our own lint knows the rest."""
+        """What neither the API server, which checks the shape, nor our own lint can know: whose pods the stages are."""
+        try:
+            missing = [
+                name for name in sorted(_accounts(workflow)) if self.cluster.read(SERVICE_ACCOUNTS, name) is None
+            ]
+            if missing and self.cluster.read(NAMESPACES, self.namespace) is None:
+                fix = f"create it (`kubectl create namespace {self.namespace}`) or choose another"
+                raise NamespaceMissing("NamespaceMissing", f"there is no namespace {self.namespace}", fix)
+        except Forbidden:
+            return  # whoever may not look submits all the same
+        if missing:
+            raise BadInput(
+                "NoServiceAccount", f"namespace {self.namespace} has no service account {' and no '.join(missing)}",
+                "install infra/kubernetes there, or set service_account in the description",
+            )  # fmt: skip
 
     def create(self, workflow: Workflow) -> Workflow:
         return self.cluster.create(WORKFLOWS, workflow)

@@ -16,10 +16,11 @@ from components.contracts.run_view import RunView
 from components.report.report_files import write_report
 from components.storage.s3 import S3Store
 from pipelines.cli.main import run
-from tests.fakes.api_server import FakeApiServer, api_server
+from tests.fakes.api_server import FakeApiServer, answer, api_server, let_through
 from tests.fakes.s3_server import S3Server
 
 DIGEST = "argosy@sha256:" + "a" * 64
+ACCOUNTS = "/api/v1/namespaces/ml/serviceaccounts"
 FOLDER = "/apis/argoproj.io/v1alpha1/namespaces/ml/workflows"
 
 
@@ -45,6 +46,9 @@ class Shell:
     def workflow(self, name: str) -> dict[str, Any]:
         return self.server.objects[f"{FOLDER}/{name}"]
 
+    def workflows(self) -> list[dict[str, Any]]:
+        return [item for path, item in self.server.objects.items() if path.startswith(f"{FOLDER}/")]
+
     def becomes(self, name: str, phase: str, *nodes: dict[str, Any], **spec: Any) -> None:
         """What a controller would write."""
         item = self.workflow(name)
@@ -61,6 +65,9 @@ def shell(
         monkeypatch.setenv(name, value)
     with api_server() as server:
         monkeypatch.setenv("KUBECONFIG", str(server.write_kubeconfig(tmp_path / "kubeconfig")))
+        server.put("/api/v1/namespaces/ml", {"metadata": {"name": "ml"}})
+        for name in ("argosy-stage", "argosy-launcher"):
+            server.put(f"{ACCOUNTS}/{name}", {"metadata": {"name": name}})
         yield Shell(server, s3_store, capsys)
 
 
@@ -112,7 +119,7 @@ def test_a_resumed_run_is_another_workflow_of_the_same_run(shell: Shell) -> None
 
     assert shell("resume", name, "--detach")[0] == 0
 
-    again = next(item for item in shell.server.objects.values() if item["metadata"]["name"] != name)
+    again = next(item for item in shell.workflows() if item["metadata"]["name"] != name)
     assert again["metadata"]["labels"]["argosy.dev/run"] == name
     assert again["spec"] == shell.workflow(name)["spec"]
 
@@ -120,12 +127,12 @@ def test_a_resumed_run_is_another_workflow_of_the_same_run(shell: Shell) -> None
 def test_a_run_whose_workflows_are_gone_is_resumed_from_its_description(shell: Shell) -> None:
     name = shell.submit()
     spec = shell.workflow(name)["spec"]
-    shell.server.objects.clear()
+    shell.server.put(f"{FOLDER}/{name}", shell.workflow(name), "DELETED")
 
     _, text = shell("status", name)
     assert text.startswith(f"{name}  Failed  exit code 84\nWorkflowGone: ")
     assert shell("resume", name, "--detach")[0] == 0
-    assert next(iter(shell.server.objects.values()))["spec"] == spec
+    assert [item["spec"] for item in shell.workflows()] == [spec]
 
 
 def test_a_run_that_succeeded_is_told_from_its_storage_and_no_cluster_is_asked(shell: Shell) -> None:
@@ -152,8 +159,29 @@ def test_what_the_cluster_refuses_leaves_nothing_behind(shell: Shell, home: Path
 
     assert code == 78
     assert "NotSignedIn: " in text
-    assert list((home / "submitted").iterdir()) == []
+    assert list(home.rglob("*.json")) == []
+    shell.server.token = "good"
+    shell.server.faults += [let_through, let_through, answer(403, 'User "ann" cannot create resource "workflows"')]
+    code, text = shell(
+        "submit", "--target", "kubernetes", "--set", f"storage={shell.store.uri}", "--set", f"platform_image={DIGEST}"
+    )
+    assert code == 81
+    assert 'Forbidden: "ann" may not create workflows.argoproj.io tiny-' in text
+    assert list(home.rglob("*.json")) == []
     assert shell("submit", "--target", "kubernetes")[1].count("\n  ") == 2  # storage and platform_image
+
+
+def test_a_namespace_that_is_not_there_or_not_prepared_is_told_before_anything_is_created(shell: Shell) -> None:
+    description = ("--set", f"storage={shell.store.uri}", "--set", f"platform_image={DIGEST}")
+    del shell.server.objects[f"{ACCOUNTS}/argosy-launcher"]
+
+    code, text = shell("submit", "--target", "kubernetes", *description)
+    assert code == 78
+    assert "NoServiceAccount: namespace ml has no service account argosy-launcher; install infra/kubernetes" in text
+    code, text = shell("submit", "--target", "kubernetes", "--namespace", "nowhere", *description)
+    assert code == 78
+    assert "NamespaceMissing: there is no namespace nowhere" in text
+    assert shell.workflows() == []
 
 
 def test_a_run_of_a_template_names_it_and_hands_over_its_parameters(shell: Shell) -> None:
