@@ -95,7 +95,7 @@ class ShardPlan(Document):
     root: str
     """Absolute folder or uri that the inputs' paths start from, or python:stdlib. How the corpus was spelled is not
     kept."""
-    packing: Literal[2] = 2
+    packing: Literal[3] = 3
     """Which packing rules; raised when the same plan would give other bytes, so that old shards are not mixed in."""
     read: ReadOptions
     options: DataOptions

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from components.contracts.canonical import canonical_bytes
 from components.contracts.dataset import DataOptions, ReadOptions
 
-PACKING_RULES = 2
+PACKING_RULES = 3
 """See `ShardPlan.packing`."""
 
 

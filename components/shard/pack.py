@@ -3,7 +3,7 @@
 import contextlib
 import gc
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xxhash
@@ -24,6 +24,7 @@ from components.contracts.layout import shard_key
 from components.dataset.batches import Batch, Column, batched, without
 from components.dataset.blobs import Blobs
 from components.dataset.formats import mds, webdataset
+from components.dataset.formats.parquet_writer import ParquetWriter
 from components.dataset.formats.tokens import Refused, TokensWriter, TooLong
 from components.dataset.inputs import Entry
 from components.dataset.output import Output, Outputs, Spares
@@ -33,9 +34,6 @@ from components.dataset.tokenizer import Encode
 from components.errors import BadInput, Problem
 from components.shard.publish import publish, publish_from
 from components.storage.base import ObjectStore
-
-if TYPE_CHECKING:
-    from components.dataset.formats import parquet
 
 _COUNTS = tuple(PackingCounts.model_fields)
 
@@ -177,13 +175,11 @@ class Packer:
 
 def _sample_writer(
     options: SampleOptions, outputs: Outputs
-) -> "webdataset.WebdatasetWriter | mds.MdsWriter | parquet.ParquetWriter":
+) -> webdataset.WebdatasetWriter | mds.MdsWriter | ParquetWriter:
     if options.format == "webdataset":
         return webdataset.WebdatasetWriter(outputs)
     if options.format == "mds":
         return mds.MdsWriter(options.fields, outputs)
-    from components.dataset.formats.parquet import ParquetWriter  # pyarrow takes 40 MiB
-
     return ParquetWriter(options.fields, outputs)
 
 
