@@ -4,10 +4,12 @@ python -m components.retain file:///data/argosy --experiment gpt --keep-last 3 -
 """
 
 import argparse
+import re
 import sys
 import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -21,6 +23,8 @@ from components.retain.objects import Doomed, doomed_objects
 from components.retain.plan import plan_retention
 from components.runtime.log import Log
 from components.storage.base import open_store
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -63,7 +67,7 @@ def policy_of(arguments: argparse.Namespace) -> RetentionPolicy:
 
 
 def plan_lines(plan: RetentionPlan, doomed: Doomed, retired: frozenset[str]) -> list[str]:
-    """A line for every checkpoint that is there, with the reason, and what would be freed right now."""
+    """A line for every checkpoint that is there, with the reason, and what would be freed right now; or none."""
     lines = [
         f"{item.action:<6}  {item.checkpoint}  {item.reason}"
         for item in plan.decisions
@@ -72,23 +76,39 @@ def plan_lines(plan: RetentionPlan, doomed: Doomed, retired: frozenset[str]) -> 
     lines += [f"delete  {folder}  an attempt that never committed, of a term that is over" for folder in doomed.orphans]
     if doomed.keys:
         lines.append(f"{len(doomed.keys)} objects, {format_size(doomed.size_bytes)}, may go already")
-    return lines or ["nothing is there, and nothing goes"]
+    return lines
+
+
+def _ledger(arguments: argparse.Namespace) -> Ledger:
+    """Raises BadInput for a name that is none."""
+    problems = [
+        Problem(option, f"{name!r} is not lowercase letters, digits, - . _ beginning with a letter or digit")
+        for option, name in (("--experiment", arguments.experiment), ("--model-version", arguments.model_version))
+        if not _NAME.fullmatch(name)
+    ]
+    if problems:
+        raise BadInput("Usage", "these are no names", problems=problems)
+    where: str = arguments.storage
+    uri = where if "://" in where else f"file://{Path(where).expanduser().absolute()}"
+    return Ledger(open_store(uri), arguments.experiment, arguments.model_version)
 
 
 def _retain(arguments: argparse.Namespace, policy: RetentionPolicy) -> None:
-    ledger = Ledger(open_store(arguments.storage), arguments.experiment, arguments.model_version)
+    ledger = _ledger(arguments)
     now = datetime.now(UTC)
     if not arguments.dry_run:
         apply_retention(ledger, policy, run="by hand", log=Log({}), now=now)
     state = ledger.state()
     retired = frozenset(entry.checkpoint for entry in state.checkpoints.values() if entry.status == "retired")
     doomed = doomed_objects(ledger) if arguments.dry_run else Doomed((), 0, ())
-    print("\n".join(plan_lines(plan_retention(state, policy, now), doomed, retired)))
+    lines = plan_lines(plan_retention(state, policy, now), doomed, retired)
+    nothing = f"no checkpoints of {ledger.experiment}/{ledger.model_version} are in {ledger.store.uri}"
+    print("\n".join(lines or [nothing]))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m components.retain", allow_abbrev=False, description=__doc__)
-    parser.add_argument("storage", help="root uri of the storage: file:///folder or s3://bucket/prefix")
+    parser.add_argument("storage", help="root of the storage: a folder, file:///folder or s3://bucket/prefix")
     parser.add_argument("--experiment", required=True)
     parser.add_argument("--model-version", default="v1")
     parser.add_argument("--keep-last", type=int, default=3, help="newest verified to keep, 2 or more (3)")

@@ -1,14 +1,18 @@
 """`python -m components.retain URI`: plain options, no workflow."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from components.ledger.ledger import Ledger
 from components.storage.local import LocalStore
 from tests.components.ledger.building import a_begun_run, a_checkpoint, a_ledger, a_stage
+from tests.fakes.s3_server import S3Server
 
 ROOT = Path(__file__).parents[3]
 
@@ -22,10 +26,12 @@ def ledger(tmp_path: Path) -> Ledger:
     return ledger
 
 
-def retain(ledger: Ledger, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def retain(
+    ledger: Ledger, *arguments: str, environment: Mapping[str, str] = MappingProxyType({})
+) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "components.retain", ledger.store.uri, "--experiment", "gpt", *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
 
 
@@ -58,6 +64,8 @@ def test_the_rules_are_options(ledger: Ledger) -> None:
         (["--keep-for", "soon"], "--keep-for: not a duration"),
         (["--keep-best", "loss:low"], "--mode: Input should be 'min' or 'max'"),
         (["--no-such"], "unrecognized arguments: --no-such"),
+        (["--model-version", "../other"], "--model-version: '../other' is not lowercase letters"),
+        (["--experiment", ".."], "--experiment: '..' is not lowercase letters"),
     ],
 )
 def test_wrong_options_are_bad_input(ledger: Ledger, arguments: list[str], said: str) -> None:
@@ -66,3 +74,30 @@ def test_wrong_options_are_bad_input(ledger: Ledger, arguments: list[str], said:
     assert done.returncode == 78
     assert said in done.stderr
     assert num_retired(ledger) == 0
+
+
+def test_a_plain_folder_is_a_storage_too(ledger: Ledger, tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    argv = [sys.executable, "-m", "components.retain", "storage", "--experiment", "gpt", "--keep-last", "2"]
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, num_retired(ledger)) == (0, 1)
+
+
+def test_where_there_is_nothing_it_says_of_what(ledger: Ledger) -> None:
+    done = retain(ledger, "--model-version", "v9")
+
+    assert done.returncode == 0
+    assert done.stdout == f"no checkpoints of gpt/v9 are in {ledger.store.uri}\n"
+
+
+def test_a_bucket_is_cleaned_from_the_environment(s3_server: S3Server, tmp_path: Path) -> None:
+    ledger, stage = a_ledger(s3_server.new_store()), a_stage(tmp_path / "stage")
+    term = a_begun_run(ledger)
+    for step in (10, 20, 30):
+        a_checkpoint(ledger, stage, step=step, term=term, verified="tensors")
+
+    done = retain(ledger, "--keep-last", "2", environment=s3_server.environment)
+
+    assert (done.returncode, num_retired(ledger)) == (0, 1)
+    assert not list(ledger.store.list(ledger.state().checkpoints["step-10-term-1"].folder))
