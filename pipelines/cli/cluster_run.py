@@ -239,7 +239,7 @@ class ClusterRun:
 
         if self._logs is None:
             self._logs = PodLogs(self.argo, self.workflows, follow=self.follower is not None)
-        return self._logs.files()
+        return self._logs.files(final=self.follower is None or not self.engine_alive())
 
     def _placed(self, view: "RunView") -> "RunView":
         return view if view.target else view.model_copy(update={"target": self.target_name})

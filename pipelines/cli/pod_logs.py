@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from infra.argo.argo import Argo, Workflow
 
 _LOOK_SECONDS = 2.0
+_LAST_LINES_SECONDS = 5.0
 _AT_ONCE = 8
 
 
@@ -30,16 +31,23 @@ class PodLogs:
         self._files: dict[str, LogFile] = {}
         self._streams: dict[str, LogStream] = {}
         self._begun: set[str] = set()
+        self._threads: list[threading.Thread] = []
         self._closed = threading.Event()
         self._looked_at: float | None = None
         self._lock = threading.Lock()
 
-    def files(self) -> list[LogFile]:
-        """One file a pod, oldest first. A pod whose log is gone has none. Raises what the place answers."""
+    def files(self, *, final: bool) -> list[LogFile]:
+        """One file a pod, oldest first. A pod whose log is gone has none. Raises what the place answers.
+
+        `final`: the run is over, so what is still on its way is waited for.
+        """
         now = time.monotonic()
-        if self._looked_at is None or (self._follow and now - self._looked_at > _LOOK_SECONDS):
+        is_due = self._looked_at is None or now - self._looked_at > _LOOK_SECONDS or final
+        if self._looked_at is None or (self._follow and is_due):
             self._looked_at = now
             self._fetch_new()
+        for thread in self._threads if final else ():
+            thread.join(_LAST_LINES_SECONDS)
         return sorted(self._files.copy().values(), key=lambda file: file.started_at)
 
     def close(self) -> None:
@@ -63,7 +71,9 @@ class PodLogs:
             list(pool.map(lambda item: self._fetch(*item), ended))
         for workflow, pod in new:
             if not pod.is_over and self._follow:
-                threading.Thread(target=self._keep_up, args=(workflow, pod), daemon=True).start()
+                thread = threading.Thread(target=self._keep_up, args=(workflow, pod), daemon=True)
+                self._threads.append(thread)
+                thread.start()
 
     def _fetch(self, workflow: str, pod: PodOfTask) -> None:
         stream = self._argo.logs(workflow, pod.pod, follow=False)

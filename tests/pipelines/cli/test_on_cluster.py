@@ -17,7 +17,9 @@ from components.report.report_files import write_report
 from components.storage.s3 import S3Store
 from pipelines.cli.main import run
 from tests.fakes.api_server import FakeApiServer, answer, api_server, let_through
+from tests.fakes.argo_server import ArgoHandler
 from tests.fakes.s3_server import S3Server
+from tests.pipelines.test_command_line import imported_by
 
 DIGEST = "argosy@sha256:" + "a" * 64
 ACCOUNTS = "/api/v1/namespaces/ml/serviceaccounts"
@@ -27,8 +29,10 @@ FOLDER = "/apis/argoproj.io/v1alpha1/namespaces/ml/workflows"
 class Shell:
     """What people type, and what they read."""
 
-    def __init__(self, server: FakeApiServer, store: S3Store, capsys: pytest.CaptureFixture[str]) -> None:
-        self.server, self.store, self._capsys = server, store, capsys
+    def __init__(
+        self, server: FakeApiServer, store: S3Store, capsys: pytest.CaptureFixture[str], target: str = "kubernetes"
+    ) -> None:
+        self.server, self.store, self._capsys, self.target = server, store, capsys, target
 
     def __call__(self, *arguments: str) -> tuple[int, str]:
         code = run(arguments)
@@ -37,7 +41,7 @@ class Shell:
 
     def submit(self, *more: str) -> str:
         code, text = self(
-            "submit", "--target", "kubernetes", "--detach", "-o", "json", "--set", f"storage={self.store.uri}",
+            "submit", "--target", self.target, "--detach", "-o", "json", "--set", f"storage={self.store.uri}",
             "--set", f"platform_image={DIGEST}", *more,
         )  # fmt: skip
         assert code == 0, text
@@ -57,18 +61,36 @@ class Shell:
 
 
 @pytest.fixture
-def shell(
-    tmp_path: Path, home: Path, s3_server: S3Server, s3_store: S3Store, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Shell]:  # fmt: skip
+def storage(home: Path, s3_server: S3Server, s3_store: S3Store, monkeypatch: pytest.MonkeyPatch) -> S3Store:
     for name, value in s3_server.environment.items():
         monkeypatch.setenv(name, value)
+    return s3_store
+
+
+@pytest.fixture(params=["kubernetes", "argo-server"])
+def either_shell(
+    request: pytest.FixtureRequest, storage: S3Store, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Shell]:  # fmt: skip
+    if request.param == "kubernetes":
+        yield request.getfixturevalue("shell")
+        return
+    with api_server(ArgoHandler) as server:
+        for name, value in (("SERVER", server.url), ("TOKEN", "Bearer good"), ("NAMESPACE", "ml")):
+            monkeypatch.setenv(f"ARGO_{name}", value)
+        yield Shell(server, storage, capsys, "argo-server")
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path, storage: S3Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Shell]:
     with api_server() as server:
         monkeypatch.setenv("KUBECONFIG", str(server.write_kubeconfig(tmp_path / "kubeconfig")))
         server.put("/api/v1/namespaces/ml", {"metadata": {"name": "ml"}})
         for name in ("argosy-stage", "argosy-launcher"):
             server.put(f"{ACCOUNTS}/{name}", {"metadata": {"name": name}})
-        yield Shell(server, s3_store, capsys)
+        yield Shell(server, storage, capsys)
 
 
 def a_pod(name: str, task: str, phase: str, message: str = "", **fields: Any) -> dict[str, Any]:
@@ -84,7 +106,8 @@ def leave_record(store: S3Store, name: str, task: str) -> None:
     store.replace(stage_record_key(name, task=task, attempt=0), record.to_bytes())
 
 
-def test_a_run_is_submitted_looked_at_explained_stopped_and_listed_by_its_name_alone(shell: Shell) -> None:
+def test_a_run_is_submitted_looked_at_explained_stopped_and_listed_by_its_name_alone(either_shell: Shell) -> None:
+    shell = either_shell
     name = shell.submit()
     workflow = shell.workflow(name)
     assert workflow["metadata"]["labels"]["argosy.dev/run"] == name
@@ -103,9 +126,9 @@ def test_a_run_is_submitted_looked_at_explained_stopped_and_listed_by_its_name_a
     shell.becomes(name, "Failed", a_pod(name, "preflight", "Failed", "workflow shutdown with strategy:  Stop"))
     code, text = shell("status", name)
     assert text.startswith(f"{name}  Stopped  exit code 83\nStopRequested: ")
-    code, text = shell("runs", "--target", "kubernetes", "-o", "json")
+    code, text = shell("runs", "--target", shell.target, "-o", "json")
     assert [(row["run"], row["state"], row["target"]) for row in json.loads(text)["runs"]] == [
-        (name, "Stopped", "kubernetes")
+        (name, "Stopped", shell.target)
     ]
     code, text = shell("stop", name)
     assert (code, text) == (78, f"NotRunning: run {name} has ended already (Stopped); nothing to stop\n")
@@ -148,6 +171,7 @@ def test_a_run_that_succeeded_is_told_from_its_storage_and_no_cluster_is_asked(s
 
     assert (code, text.splitlines()[0]) == (0, f"{name}  Succeeded")
     assert shell.server.asked == []
+    assert imported_by("status", name) & {"hera", "kubernetes", "argo_workflows", "torch", "numpy"} == set()
 
 
 def test_what_the_cluster_refuses_leaves_nothing_behind(shell: Shell, home: Path) -> None:
@@ -213,3 +237,5 @@ def test_logs_of_stage_pods_are_read_like_local_ones(shell: Shell) -> None:
 
     assert code == 0
     assert text.endswith("preflight  looked at everything\n")
+    shell.becomes(name, "Succeeded", a_pod(name, "preflight", "Succeeded", startedAt="2026-11-29T18:00:00Z"))
+    assert shell("logs", "-f") == (0, text)
