@@ -45,6 +45,8 @@ class AgentStatus:
     """While it is pending: what for."""
     disruption: str = ""
     """Why the cluster took it away: NODE_LOST, POD_DELETED, or the reason of its DisruptionTarget condition."""
+    followed: bool = False
+    """It was told to go because another one had ended, or by us: that it stopped is nobody's wish."""
     node_lost: bool = False
     """Its machine does not answer, so nobody can say whether it still runs."""
     is_unstartable: bool = False

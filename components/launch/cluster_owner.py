@@ -21,7 +21,7 @@ def owner_in_cluster(namespace: str, *, certificate: Path = _CERTIFICATE) -> Own
         cluster = hashlib.sha256(certificate.read_bytes()).hexdigest()[:16]
     except OSError:
         cluster = ""  # then nobody can tell this run from one of another cluster, and nobody will
-    return this_process(target=TARGET).model_copy(update={"machine_id": f"{cluster}/{namespace}" if cluster else ""})
+    return this_process(target=TARGET).model_copy(update={"cluster": f"{cluster}/{namespace}" if cluster else ""})
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class RunsHere:
         """False also when that cannot be told: a run of another cluster, an API server that does not answer."""
         if is_gone(owner):
             return True
-        if owner.target != TARGET or not owner.machine_id or owner.machine_id != self.here.machine_id:
+        if not owner.cluster or owner.cluster != self.here.cluster:
             return False
         try:
             return not self._lives(run)

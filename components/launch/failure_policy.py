@@ -200,10 +200,13 @@ def _taken_away(ending: Ending, budget: Budget) -> Decision | None:
 def _left_for_lack_of_peers(ending: Ending) -> bool:
     """Whether the gang's end says nothing by itself: it was told to go, lost somebody, or left no word."""
     verdict = _verdict(ending)
-    if verdict is None:
-        return True
-    told = ending.state.reason if ending.state and ending.state.exit_code == ExitCode.STOPPED else "StopRequested"
-    return verdict[1] is ExitCode.STOPPED and told == "StopRequested"
+    return verdict is None or (verdict[1] is ExitCode.STOPPED and _was_told_to_stop(ending))
+
+
+def _was_told_to_stop(ending: Ending) -> bool:
+    """Whether a gang that says Stopped means a SIGTERM, not a limit of its own."""
+    has_said = ending.state is not None and ending.state.exit_code == ExitCode.STOPPED
+    return not has_said or (ending.state is not None and ending.state.reason == "StopRequested")
 
 
 def _lost_node(lost: Sequence[AgentStatus], seen: str, budget: Budget) -> Decision:
@@ -224,7 +227,12 @@ def _seen(agent: AgentStatus, code: ExitCode, state: GangState | None, budget: B
 
 def _verdict(ending: Ending) -> tuple[AgentStatus, ExitCode] | None:
     """The agent whose exit code speaks for the gang, and that code."""
-    own = [agent for agent in ending.agents if not agent.ended_by_us]
+    own = [
+        agent
+        for agent in ending.agents
+        if not agent.ended_by_us
+        and not (agent.followed and agent.exit_code == ExitCode.STOPPED and _was_told_to_stop(ending))
+    ]
     first = [agent for agent in own if agent.node_rank == 0]
     for agents, codes in ((first, _OF_THE_GANG), (own, _OF_ONE_AGENT)):
         for code in codes:

@@ -85,7 +85,7 @@ def _status(view: GangView, node_rank: int, pod: SeenPod, first_end: datetime | 
     waiting = status.waiting or view.warnings.get(str(pod.object["metadata"]["name"]), "")
     return replace(
         status, where=node, disruption=disruption, node_lost=is_lost and not status.has_exited,
-        ended_by_us=status.has_exited and followed,
+        ended_by_us=status.has_exited and followed and status.exit_code is None, followed=followed,
         waiting=waiting if status.phase is AgentPhase.PENDING else "",
     )  # fmt: skip
 

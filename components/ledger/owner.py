@@ -22,6 +22,8 @@ class Owner(Document):
     """Tells two machines of the same host name apart; empty where there is none."""
     pid_namespace: str = ""
     """Pids of two containers mean nothing to each other, even on one host."""
+    cluster: str = ""
+    """Names the Kubernetes cluster and namespace of a launcher's pod; empty elsewhere."""
 
     def __str__(self) -> str:
         return f"pid {self.pid} on {self.host}"

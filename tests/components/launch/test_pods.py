@@ -92,8 +92,22 @@ def test_survivors_that_were_deleted_after_the_first_failure_are_not_blamed() ->
 
 
 def test_what_ends_after_our_own_request_is_our_doing() -> None:
-    pods = [ended(rank, 83, deleted_at="2026-11-29T12:10:40Z") for rank in (0, 1)]
+    pods = [ended(rank, 137, deleted_at="2026-11-29T12:10:40Z") for rank in (0, 1)]
     assert all(agent.ended_by_us for agent in agent_statuses(view(*pods, is_removed=True)))
+
+
+def test_a_verdict_counts_though_its_pod_was_told_to_go_in_the_same_second() -> None:
+    pods = [ended(0, 90, deleted_at="2026-11-29T12:10:40Z"), ended(1, 90)]
+    decision = decide(Ending(agent_statuses(view(*pods)), a_state(exit_code=90, reason="WorkerFailed")), BUDGET)
+    assert isinstance(decision, Finish)
+    assert (decision.exit_code, decision.reason) == (ExitCode.WORKER_FAILED, "WorkerFailed")
+
+
+def test_a_gang_that_stopped_because_one_pod_died_is_not_a_stop() -> None:
+    pods = [ended(0, 83, "2026-11-29T12:10:05Z", deleted_at="2026-11-29T12:10:41Z"), ended(1, 137)]
+    decision = decide(Ending(agent_statuses(view(*pods)), a_state(exit_code=83, reason="StopRequested")), BUDGET)
+    assert isinstance(decision, NewGeneration)
+    assert (decision.reason, decision.seen) == ("AgentLost", "the agent of node 1 was killed by SIGKILL")
 
 
 def test_an_evicted_pod_was_taken_by_the_cluster_and_costs_no_restart() -> None:
