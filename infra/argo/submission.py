@@ -12,8 +12,6 @@ from infra.argo.argo import INSTANCE_LABEL, Workflow
 
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 MODEL_VERSION_LABEL = "argosy.dev/model-version"
-MAX_WORKFLOW_BYTES = 1_000_000
-"""etcd refuses an object of 1.5 MiB, and Argo adds every node's status to it."""
 
 
 def workflow_of(
@@ -79,7 +77,7 @@ def workflow_again(earlier: Workflow, *, name: str) -> Workflow:
 
 def runs_selector(run: str = "") -> str:
     """Labels that find a run's Workflows, or those of every run of ours."""
-    return f"{RUN_LABEL}={run}" if run else f"{MANAGED_BY_LABEL}={MANAGED_BY},{RUN_LABEL}"
+    return f"{RUN_LABEL}={run}" if run else f"{MANAGED_BY_LABEL}={MANAGED_BY}"
 
 
 def require_fit_for_cluster(*, storage: str, image: str, platform_image: str) -> None:

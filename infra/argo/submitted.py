@@ -35,7 +35,9 @@ class Submitted(Document):
     created_at: UtcText
     argv: tuple[str, ...] = ()
     description: dict[str, Any] = {}
-    """The run description as compiled; empty when a template was submitted."""
+    """The run description as compiled; empty when a template was submitted, or by somebody else."""
+    environment: dict[str, str] = {}
+    """Without a description: variables of the stages that say how the storage is reached."""
 
 
 def note_submitted(home: Path, submitted: Submitted) -> None:

@@ -24,6 +24,8 @@ _ENDED = re.compile(r"(?:main: )?Error \(exit code (?P<code>\d+)\)(?:: (?P<words
 _DEADLINE = re.compile(r"exceeded its deadline|longer than the specified deadline")
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Error", "Skipped", "Omitted")
 
+_STORAGE_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "ARGOSY_S3_PATH_STYLE")
+
 RunPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Error"]
 Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Error", "Skipped", "Omitted"]
 
@@ -105,12 +107,28 @@ def storage_of(workflow: Workflow) -> str:
     value = parameters_of(workflow).get("storage", "")
     if value:
         return value
+    for container in _containers(workflow):
+        words = [str(word) for word in container.get("args") or ()]
+        if "--storage" in words[:-1]:
+            return words[words.index("--storage") + 1]
+    return ""
+
+
+def storage_environment_of(workflow: Workflow) -> dict[str, str]:
+    """Variables of its stages that say how the storage is reached, but for files of their pods."""
+    return {
+        str(item["name"]): str(item["value"])
+        for container in _containers(workflow)
+        for item in container.get("env") or ()
+        if item.get("name") in _STORAGE_VARIABLES and item.get("value") is not None
+    }
+
+
+def _containers(workflow: Workflow) -> Iterator[Mapping[str, Any]]:
     for spec in (workflow.get("spec") or {}, (workflow.get("status") or {}).get("storedWorkflowTemplateSpec") or {}):
         for template in spec.get("templates") or ():
-            words = [str(word) for word in (template.get("container") or {}).get("args") or ()]
-            if "--storage" in words[:-1]:
-                return words[words.index("--storage") + 1]
-    return ""
+            if template.get("container"):
+                yield template["container"]
 
 
 def pods_of(workflow: Workflow) -> Iterator[PodOfTask]:

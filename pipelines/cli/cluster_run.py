@@ -82,8 +82,9 @@ class ClusterRun:
 
     @cached_property
     def store(self) -> ObjectStore:
-        options = StoreOptions.of_description(self.submitted.description.get("storage_options"))
-        return open_store(self.submitted.storage, options, is_patient=False)
+        item = self.submitted
+        options = StoreOptions.of_description(item.description.get("storage_options"))
+        return open_store(item.storage, options.over(StoreOptions.of_environment(item.environment)), is_patient=False)
 
     @cached_property
     def record(self) -> "RunRecord":

@@ -14,7 +14,7 @@ from components.errors import ArgosyError, BadInput, ExitCode
 from infra.argo.argo import Argo, Workflow
 from infra.argo.submission import MODEL_VERSION_LABEL, require_fit_for_cluster, workflow_from_template, workflow_of
 from infra.argo.submitted import Submitted, forget_submitted, note_submitted
-from infra.argo.view import parameters_of, storage_of
+from infra.argo.view import parameters_of, storage_environment_of, storage_of
 from infra.local.client import home
 from pipelines.cli.cluster_run import ClusterRun
 from pipelines.cli.follow import announce, detached, follow_to_end
@@ -77,7 +77,8 @@ def submit_template(name: str, given: Mapping[str, str], target: Target, *, deta
     storage = given.get("storage") or storage_of(template)
     submitted = Submitted(
         run=run, experiment=experiment, model_version=str(labels.get(MODEL_VERSION_LABEL, "v1")),
-        place=target.place(argo), storage=storage, created_at=now_text(), argv=tuple(sys.argv),
+        place=target.place(argo), storage=storage, environment=storage_environment_of(template), created_at=now_text(),
+        argv=tuple(sys.argv),
     )  # fmt: skip
     text = f"target {target.name} ({argo.place}): run {run} of template {name}, storage {storage}"
     return _submit(submitted, workflow, target, argo, text=text, detach=detach, output=output)

@@ -8,7 +8,7 @@ from components.contracts.cluster_names import EXPERIMENT_LABEL, RUN_LABEL
 from components.errors import BadInput
 from infra.argo.submission import MODEL_VERSION_LABEL, runs_selector
 from infra.argo.submitted import Submitted, matches, submitted_run, submitted_runs
-from infra.argo.view import storage_of
+from infra.argo.view import storage_environment_of, storage_of
 from infra.local import client
 from pipelines.cli.cluster_run import ClusterRun
 from pipelines.cli.targets import Target
@@ -74,5 +74,6 @@ def _submitted_of(name: str, workflow: "Workflow", target: Target, argo: "Argo")
     return Submitted(
         run=name, experiment=str(labels.get(EXPERIMENT_LABEL, "")),
         model_version=str(labels.get(MODEL_VERSION_LABEL, "")), place=target.place(argo),
-        storage=storage_of(workflow), created_at=str(workflow["metadata"].get("creationTimestamp") or now_text()),
+        storage=storage_of(workflow), environment=storage_environment_of(workflow),
+        created_at=str(workflow["metadata"].get("creationTimestamp") or now_text()),
     )  # fmt: skip

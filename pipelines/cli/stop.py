@@ -40,6 +40,8 @@ def stop(run: str | None, force: bool, place: PlaceOptions, output: str) -> None
         _wait_until_gone(found)
     if output == "json":
         print_json({"run": found.name, "stopped": force, "force": force})
+    elif force and not isinstance(found, LocalRun):
+        click.echo(f"{found.name} is being killed; `resume {found.name}` continues it from its newest good checkpoint")
     elif force:
         click.echo(f"{found.name} was killed; `resume {found.name}` continues it from its newest good checkpoint")
     else:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from components.contracts.run_view import EngineView
-from infra.argo.view import engine_view, pods_of, storage_of
+from infra.argo.view import engine_view, pods_of, storage_environment_of, storage_of
 
 WF = "tiny-b2c4d"
 TASKS = ["shard-plan", "shard-task", "shard-merge", "preflight", "launch", "verify"]
@@ -172,10 +172,12 @@ def test_pods_are_named_as_argo_names_them() -> None:
 
 def test_the_storage_is_a_parameter_or_a_literal_of_a_rendered_template() -> None:
     given = {"metadata": {"name": WF}, "spec": {"arguments": {"parameters": [{"name": "storage", "value": "s3://a"}]}}}
-    container = {"args": ["plan", "--storage", "s3://bbb/x"]}
+    variables = [{"name": "AWS_REGION", "value": "r"}, {"name": "AWS_CA_BUNDLE", "value": "/pod/ca.crt"}]
+    container = {"args": ["plan", "--storage", "s3://bbb/x"], "env": variables}
     literal = {
         "metadata": {"name": WF}, "spec": {"workflowTemplateRef": {"name": "t"}},
         "status": {"storedWorkflowTemplateSpec": {"templates": [{"container": container}]}},
     }  # fmt: skip
 
     assert (storage_of(given), storage_of(literal)) == ("s3://a", "s3://bbb/x")
+    assert storage_environment_of(literal) == {"AWS_REGION": "r"}
