@@ -53,30 +53,37 @@ def _complete_samples(spec: ShardSpec, options: SampleOptions, listing: Listing)
         return Completed(options.model_copy(update={"fields": spec.read.fields}))
     if options.format == "webdataset":
         return Completed(options)
-    fields = _fields_of_first_record(spec, listing, listing.first_units(options, labels=options.labels))
+    fields, why = _fields_of_first_record(spec, listing, listing.first_units(options, labels=options.labels))
     if not fields and not listing.problems:
-        nothing = Problem(
-            "fields", "no record could be read to take them from", "check the corpus, or set shard.fields"
-        )
-        return Completed(options, problems=[nothing])
+        seen = f"no record could be read to take them from{why and ': '}{why}"
+        return Completed(options, problems=[Problem("fields", seen, "check the corpus, or set shard.fields")])
     return Completed(options.model_copy(update={"fields": fields}))
 
 
-def _fields_of_first_record(spec: ShardSpec, listing: Listing, units: list[Unit]) -> tuple[SampleField, ...]:
+def _fields_of_first_record(
+    spec: ShardSpec, listing: Listing, units: list[Unit]
+) -> tuple[tuple[SampleField, ...], str]:
+    """The fields, or what was wrong with the first that could not be read."""
     from components.dataset.sources.read import samples
 
-    findings = Findings(max_bad_records=len(units))
+    findings, why = Findings(max_bad_records=len(units)), ""
     for start in range(len(units)):
         inputs = [unit.item for unit in units[start:]]
         try:
             item, _, batch = next(samples(inputs, listing.blobs, findings, spec.read, ()))
-        except (BadInput, Unreadable, StopIteration):
+        except (BadInput, Unreadable) as error:
+            why = why or (error.seen if isinstance(error, BadInput) else str(error))
+            continue
+        except StopIteration:
             continue
         columns = [_typed(column) for column in batch.columns]
         if item.kind not in _NAMED_BY_PLACE and all(column.name != "key" for column in columns):
             columns.insert(0, Column("key", "text"))
-        return tuple(SampleField(name=name, type=kind) for name, kind in columns)
-    return ()
+        fields = tuple(SampleField(name=name, type=kind) for name, kind in columns)
+        return fields, "" if fields else f"the first record of {item.path} has no field with a value"
+    bad = [f"{record.path}{f' at {record.offset}' if record.offset is not None else ''}: {record.reason}"
+           for record in findings.bad[:1]]  # fmt: skip
+    return (), next(iter(bad), why)
 
 
 def _typed(column: Column) -> Column:

@@ -6,8 +6,9 @@ The command as people run it, in this process: only its flags, its streams and i
 import io
 import json
 import os
+import subprocess
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow
@@ -88,6 +89,14 @@ def lines(content: bytes) -> Callable[[Path], Path]:
     return write
 
 
+def only_row(content: bytes) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        (folder / "a.jsonl").write_bytes(content)
+        return folder
+
+    return write
+
+
 def a_tar(cut: int | None = None, *, flip: int | None = None, content: bytes = b"") -> Callable[[Path], Path]:
     def write(folder: Path) -> Path:
         file = io.BytesIO()
@@ -151,6 +160,9 @@ CORPORA: list[tuple[str, Callable[[Path], Path], tuple[str, ...], str]] = [
     ("tar cut in a payload", a_tar(1536 + 700), ("--format", "webdataset"), "a.tar at byte 2236: ends inside a member"),
     ("tar cut at a boundary", a_tar(1536), ("--format", "webdataset"), "a.tar at byte 1536: ends without the zero"),
     ("tar flipped", a_tar(flip=1536 + 4), ("--format", "webdataset"), "a.tar at byte 1536: holds no tar header"),
+    ("tar flipped, mds", a_tar(flip=1536 + 4), ("--format", "mds"), "a.tar at byte 1536: holds no tar header"),
+    ("no value", only_row(b'{"a": null}'), ("--format", "mds"), "of a.jsonl has no field with a value"),
+    ("no number", only_row(b'{"a": 1e999}'), ("--format", "parquet"), "a.jsonl at 0: inf is not a number"),
     ("tar of nothing", a_tar(0, content=b""), TOKENS, "a.tar: cannot be read: is empty, not even the end of a tar"),
     ("tar without members", a_tar(content=bytes(10240)), ("--format", "webdataset"), "EmptyDataSet: nothing in corpus"),
     ("no tar", a_tar(content=b"hello world " * 90), ("--format", "webdataset"), "a.tar at byte 0: holds no tar header"),
@@ -158,13 +170,8 @@ CORPORA: list[tuple[str, Callable[[Path], Path], tuple[str, ...], str]] = [
     ("Parquet of nothing", a_parquet(0), ("--format", "parquet"), "a.parquet at byte 0: cannot be read: is no comp"),
     ("Parquet flipped", a_parquet(flip_at=b"row 50"), TOKENS, "a.parquet: row group 0 cannot be read: "),
     ("no such column", a_parquet(column="body"), TOKENS, "a.parquet at 0: cannot be used: it has no field 'text'"),
-    ("only blank lines", lambda folder: _blank(folder), TOKENS, "EmptyDataSet: nothing in corpus {corpus} became"),
+    ("only blank lines", only_row(b"\n" * 100), TOKENS, "EmptyDataSet: nothing in corpus {corpus} became"),
 ]  # fmt: skip
-
-
-def _blank(folder: Path) -> Path:
-    (folder / "a.jsonl").write_bytes(b"\n" * 100)
-    return folder
 
 
 @pytest.mark.parametrize(("make", "flags", "said"), [case[1:] for case in CORPORA], ids=[case[0] for case in CORPORA])
@@ -190,10 +197,10 @@ def test_a_record_larger_than_a_shard_is_kept_whole_and_no_shard_is_empty(
     run: Run, tmp_path: Path, format: str
 ) -> None:
     (tmp_path / "corpus").mkdir()
-    rows = [{"text": "y" * 50_000}, {"text": "small"}, {"text": "z" * 30_000}]
+    rows = [{"text": "y" * 20_000}, {"text": "small"}, {"text": "z" * 12_000}]
     (tmp_path / "corpus" / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
-    done = run("all", "--corpus", tmp_path / "corpus", *flags_of(format), "--target-shard-size", "1KiB")
+    done = run("all", "--corpus", tmp_path / "corpus", *flags_of(format), "--target-shard-size", "4KiB")
 
     assert done.code == 0
     version = dict(line.split("=") for line in done.out.splitlines())["data_version"]
@@ -294,6 +301,42 @@ def test_a_storage_that_cannot_be_one_is_told(run: Run, tmp_path: Path) -> None:
     assert done.code == 81
     assert f"cannot write {corpus}/data/plans/" in done.said
     assert "a file stands where a folder should be" in done.said
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], check=False)
+    if mounted.returncode:
+        pytest.skip("needs the right to mount a tmpfs")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_storage_that_is_full_mid_shard_is_told_and_a_rerun_with_room_makes_the_same(
+    run: Run, tmp_path: Path, small_disk: Path, format: str
+) -> None:
+    (tmp_path / "corpus").mkdir()
+    for number in range(8):
+        write_text(tmp_path / "corpus", f"{number}.txt", bytes([97 + number]) * 30_000)
+    arguments = ("all", "--corpus", tmp_path / "corpus", *flags_of(format), "--target-shard-size", "30KiB")
+    (small_disk / "somebody-elses").write_bytes(bytes(100_000))
+
+    full = run(*arguments, storage=str(small_disk / "storage"))
+    left = {path.name: path.read_bytes() for path in (small_disk / "storage").rglob("*") if path.is_file()}
+    with_room = run(*arguments)
+
+    assert full.code == 81
+    assert f"cannot write {small_disk}/storage/data/shards/" in full.said
+    assert "No space left on device; free space on that disk" in full.said
+    assert not any(path.name == "versions" for path in (small_disk / "storage" / "data").iterdir())
+    assert with_room.code == 0
+    made = {path.name: path.read_bytes() for path in (tmp_path / "storage").rglob("*") if path.is_file()}
+    assert len(left) > 3
+    assert {name: made.get(name) for name in left} == left
 
 
 REFUSALS: list[tuple[str, Fault, int, str]] = [
