@@ -1,6 +1,6 @@
 """A data set in a store, a store that takes its time, and a process that brings the one to its node.
 
-python -m tests.components.dataset.cached STORAGE CACHE VERSION [pause=<s>] [seen=<file>] [hold=<s>] [size=<bytes>]
+python -m tests.components.dataset.cached STORAGE CACHE VERSION [pause=<s>] [seen=<file>] [size=<bytes>] [last_byte=<n>]
 """
 
 import hashlib
@@ -62,6 +62,8 @@ class SlowStore(LocalStore):
     def __init__(self, root: Path, *, pause: float = 0.0, seen: Path | None = None) -> None:
         super().__init__(root)
         self.pause, self.seen = pause, seen
+        self.bytes_left: int | None = None
+        """After so many bytes more its process dies by SIGKILL."""
         self.opened: list[str] = []
 
     def open(self, key: str) -> BinaryIO:
@@ -73,17 +75,22 @@ class SlowStore(LocalStore):
                 file.write(key + "\n")
         time.sleep(self.pause)
         with super().open(key) as shard:
-            return _InPieces(shard.read(), self.pause)
+            return _InPieces(shard.read(), self)
 
 
 class _InPieces(io.BytesIO):
-    def __init__(self, data: bytes, pause: float) -> None:
+    def __init__(self, data: bytes, store: SlowStore) -> None:
         super().__init__(data)
-        self._pause = pause
+        self._store = store
 
     def read(self, size: int | None = -1, /) -> bytes:
-        time.sleep(self._pause)
-        return super().read(max(1, len(self.getbuffer()) // 4) if size and size > 0 else size)
+        time.sleep(self._store.pause)
+        data = super().read(max(1, len(self.getbuffer()) // 4) if size and size > 0 else size)
+        if self._store.bytes_left is not None:
+            self._store.bytes_left -= len(data)
+            if self._store.bytes_left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return data
 
 
 def bring(
@@ -117,6 +124,7 @@ def main(storage: str, cache: str, version: str, *options: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     seen = Path(chosen["seen"]) if "seen" in chosen else None
     store = SlowStore(Path(storage), pause=float(chosen.get("pause", 0)), seen=seen)
+    store.bytes_left = int(chosen["last_byte"]) if "last_byte" in chosen else None
     size = int(chosen["size"]) if "size" in chosen else None
     with bring(store, Path(cache), version=version, max_bytes=size, run=chosen.get("run", "other")) as data:
         manifest = json.loads(data.manifest_path.read_bytes())
