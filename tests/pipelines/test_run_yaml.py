@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.config import TrainConfig, load_config
@@ -24,6 +24,7 @@ def test_a_recipe_reads_back_from_its_run_yaml(name: str, tmp_path: Path) -> Non
     assert load_config(path) == find_recipe(name)[1]
 
 
+@settings(deadline=None)
 @given(command=st.lists(texts, min_size=1, max_size=5), value=texts)
 def test_any_command_and_any_variable_survive_the_run_yaml(
     command: list[str], value: str, tmp_path_factory: pytest.TempPathFactory
