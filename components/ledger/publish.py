@@ -8,6 +8,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from components.contracts.checkpoint import CheckpointManifest, CheckpointReceipt, Lineage
@@ -19,6 +20,7 @@ from components.integrity.safe_path import fault_of_path
 from components.storage.base import AlreadyExists, ObjectNotFound, ObjectStore
 
 _CHUNK_BYTES = 1 << 20
+_NUM_UPLOADS = 4
 _READY_MARK = re.compile(r"^READY(\.\d+)?$")
 
 
@@ -32,25 +34,47 @@ def publish_files(
     """Copy every file below `source` (the READY marks excepted) to `folder`, then leave this node's receipt.
 
     `folder` is `layout.checkpoint_folder(...)` of this term and step. SHA-256 is taken from the bytes as they are
-    copied. Raises PublishRefused with every unusable name listed, and when a file changes meanwhile or differs from
-    one of the same name that is there already.
+    copied: one file after another to a folder, which one stream fills, and a few at a time to a bucket, so never on
+    more than a few of the cores that the ranks compute on. Raises PublishRefused with every unusable name listed, and
+    when a file changes meanwhile or differs from one of the same name that is there already.
     """
-    files = []
-    is_repeat = False
-    for path, local in _files_below(source):
+    found, publishing = _files_below(source), _Publishing(store, folder)
+    if store.local_path(folder) is not None or len(found) == 1:
+        files = [publishing.copy(*item) for item in found]
+    else:
+        with ThreadPoolExecutor(_NUM_UPLOADS, "publish") as pool:
+            waiting = [pool.submit(publishing.copy, *item) for item in found]
+            try:
+                files = [future.result() for future in waiting]
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+    receipt = CheckpointReceipt(term=term, step=step, node_rank=node_rank, files=tuple(files))
+    _create_same(store, checkpoint_receipt_key(folder, node_rank=node_rank), receipt.to_bytes())
+    return receipt
+
+
+class _Publishing:
+    """One node's files on their way to one folder."""
+
+    def __init__(self, store: ObjectStore, folder: str) -> None:
+        self._store, self._folder = store, folder
+        self._is_repeat = False
+        """An earlier try has left something, so others may be there too."""
+
+    def copy(self, path: str, local: Path) -> StoredFile:
         before = local.stat()
-        sha256, was_there = _copy(store, f"{folder}/{path}", local, size_bytes=before.st_size, look_first=is_repeat)
-        is_repeat |= was_there
+        sha256, was_there = _copy(
+            self._store, f"{self._folder}/{path}", local, size_bytes=before.st_size, look_first=self._is_repeat
+        )
+        self._is_repeat |= was_there
         after = local.stat()
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             raise PublishRefused(
                 "CheckpointChanged", f"{local} changed while it was being copied",
                 "write every file of a step before its READY mark, and none after",
             )  # fmt: skip
-        files.append(StoredFile(path=path, size_bytes=before.st_size, sha256=sha256))
-    receipt = CheckpointReceipt(term=term, step=step, node_rank=node_rank, files=tuple(files))
-    _create_same(store, checkpoint_receipt_key(folder, node_rank=node_rank), receipt.to_bytes())
-    return receipt
+        return StoredFile(path=path, size_bytes=before.st_size, sha256=sha256)
 
 
 def receipts_present(store: ObjectStore, *, folder: str, node_ranks: Iterable[int]) -> tuple[CheckpointReceipt, ...]:

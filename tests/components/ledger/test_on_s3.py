@@ -105,9 +105,10 @@ def test_a_commit_is_three_small_requests_at_the_wire_beyond_its_data(
 
     bucket = f"/{proxied_store._place.bucket}/checkpoints/gpt/v1"
     folder = f"{bucket}/{DATA_VERSION}/step-000000000020/term-000001"
-    assert s3_proxy.seen == [
-        ("PUT", f"{folder}/model.safetensors"),
-        ("PUT", f"{folder}/optimizer.pt"),
+    assert sorted(s3_proxy.seen[:2]) == [
+        ("PUT", f"{folder}/model.safetensors"), ("PUT", f"{folder}/optimizer.pt"),
+    ]  # fmt: skip
+    assert s3_proxy.seen[2:] == [
         ("PUT", f"{folder}/receipts/000000.json"),
         ("PUT", f"{folder}/MANIFEST.json"),
         ("PUT", f"{bucket}/log/000000000004.json"),

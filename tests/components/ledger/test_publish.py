@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from components.errors import BadInput
 from components.ledger.publish import PublishRefused, publish_files, receipts_present, write_manifest
 from components.storage.local import LocalStore
 from tests.components.ledger.building import a_stage
+from tests.components.ledger.memory import MemoryStore
 
 FOLDER = "checkpoints/gpt/v1/d-1/step-000000000010/term-000003"
 
@@ -140,3 +142,36 @@ def test_a_torn_receipt_is_named(store: LocalStore) -> None:
     with pytest.raises(Exception, match=r"DamagedDocument: .*receipts/000000\.json is not a readable") as caught:
         receipts_present(store, folder=FOLDER, node_ranks=[0])
     assert not isinstance(caught.value, BadInput)
+
+
+def test_files_go_to_a_bucket_four_at_a_time(tmp_path: Path) -> None:
+    class Meeting(MemoryStore):
+        """Nobody gets through before four have come."""
+
+        barrier, lock, now, most = threading.Barrier(4), threading.Lock(), 0, 0
+
+        def create_from(self, key: str, source: Path) -> str:
+            with self.lock:
+                self.now += 1
+                self.most = max(self.most, self.now)
+            self.barrier.wait(60)
+            with self.lock:
+                self.now -= 1
+            return super().create_from(key, source)
+
+    store = Meeting()
+    stage = a_stage(tmp_path / "many", {f"rank-{number}.pt": bytes(number) for number in range(8)})
+
+    receipt = publish_files(store, folder="checkpoints/x", source=stage, node_rank=0, term=1, step=10)
+
+    assert [file.path for file in receipt.files] == [f"rank-{number}.pt" for number in range(8)]
+    assert store.most == 4
+
+
+def test_the_first_refusal_of_several_uploads_is_told(tmp_path: Path) -> None:
+    store = MemoryStore({"checkpoints/x/rank-2.pt": b"of somebody else"})
+    stage = a_stage(tmp_path / "many", {f"rank-{number}.pt": b"ours" for number in range(8)})
+
+    with pytest.raises(PublishRefused, match=r"rank-2\.pt was published already with other content"):
+        publish_files(store, folder="checkpoints/x", source=stage, node_rank=0, term=1, step=10)
+    assert not any("receipts" in key for key in store.objects)
