@@ -76,10 +76,12 @@ class SequencePacker:
 
     def _full_rows(self, tokens: Tokens, count: int) -> Tokens:
         """Write `count` full rows; returns what is left. The very last token may be the end of the document."""
-        full = np.full(count * self._length, self._end, dtype=self._dtype)
-        taken = min(len(tokens), len(full))
+        taken = min(len(tokens), count * self._length)
+        full = np.empty(count * self._length, dtype=self._dtype)
         full[:taken] = tokens[:taken]
-        self._ends.append((self.num_rows + 1 + np.arange(count, dtype="<i8")) * self._length)
+        full[taken:] = self._end
+        first = (self.num_rows + 1) * self._length
+        self._ends.append(np.arange(first, first + len(full), self._length, dtype="<i8"))
         self.num_rows += count
         self.num_tokens += len(full)
         self._write(full.data.cast("B"))

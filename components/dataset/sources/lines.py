@@ -4,6 +4,7 @@ So a file of any size is cut without reading it: who reads a range starts one by
 and goes on past the end until its last line is complete.
 """
 
+import codecs
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -84,7 +85,7 @@ def rows(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[
     """The JSON objects of the lines."""
     for item, place, line in lines(inputs, blobs, findings):
         try:
-            row = json.loads(line, parse_constant=_refuse)
+            row = _DECODER.decode(str(line.removeprefix(codecs.BOM_UTF8), "utf-8", "surrogatepass"))
         except UnicodeDecodeError as error:
             reject_utf8(findings, item, place, line, error)
             continue
@@ -163,3 +164,7 @@ def _and_on(item: Input, pieces: Iterator[Piece], blobs: Blobs) -> Iterator[Piec
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+"""Made once: `json.loads` with an argument makes one a call, and looks for other encodings."""

@@ -15,6 +15,7 @@ from components.dataset.sources.findings import Findings, damaged
 from components.dataset.sources.lines import key_of, place_key
 
 _ROWS_AT_ONCE = 256
+pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # the others keep tens of MB of what they are given back
 
 
 def cuts(item: Input, blobs: Blobs, *, target: int) -> Iterator[tuple[int, int, int]]:
@@ -73,7 +74,7 @@ def _rows(
 
 def _batches(item: Input, file: Any, group: int, columns: list[str]) -> Iterator[Any]:
     try:
-        yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, row_groups=[group], columns=columns)
+        yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, row_groups=[group], columns=columns, use_threads=False)
     except (pyarrow.ArrowException, OSError) as error:
         raise Unreadable(item.path, f"row group {group} cannot be read: {_line(error)}") from error
 
