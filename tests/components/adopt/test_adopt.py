@@ -64,6 +64,30 @@ def test_every_layout_becomes_a_verified_checkpoint(
     assert Ledger(store, "gpt", "v1").state().claim is None
 
 
+@pytest.mark.parametrize(
+    ("what", "layout", "num_tensors"),
+    [
+        ("torchtitan/step-300", "distributed", 3),
+        ("hf-trainer/checkpoint-300/model-00001-of-00002.safetensors", "safetensors", 1),
+        ("hf-trainer/checkpoint-300/model*", "safetensors", 3),
+    ],
+    ids=["a distributed folder", "one safetensors file", "safetensors with an index"],
+)
+def test_what_does_not_say_its_step_is_told(
+    store: LocalStore, tmp_path: Path, what: str, layout: str, num_tensors: int
+) -> None:
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    for path in SOUND.glob(what):
+        shutil.copytree(path, folder, dirs_exist_ok=True) if path.is_dir() else shutil.copy(path, folder)
+    with pytest.raises(BadInput, match="step"):
+        adopt(store, str(folder), experiment="gpt", model_version="v1")
+
+    adopted = adopt(store, str(folder), experiment="gpt", model_version="v1", step=7)
+
+    assert (adopted.checkpoint, adopted.layout, adopted.num_tensors) == ("step-7-term-1", layout, num_tensors)
+
+
 def test_what_is_known_about_it_is_kept(store: LocalStore) -> None:
     adopt(store, str(SOUND / "hf-trainer" / "checkpoint-300"), experiment="gpt", model_version="v1",
           data_version=DATA_VERSION, step=299)  # fmt: skip
