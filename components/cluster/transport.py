@@ -71,6 +71,8 @@ class Transport:
     tries: Tries = PATIENT
     explain: Callable[[Request, int, bytes, Mapping[str, str]], ArgosyError] = explain
     """What an unsuccessful answer means; another kind of server has other words."""
+    ca_place: str = "certificate-authority in the kubeconfig"
+    """Where people say whom to trust."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Credentials are renewed by one thread at a time."""
 
@@ -139,7 +141,7 @@ class Transport:
         cause = _innermost(error)
         seen = f"{self.host} does not answer: {cause}"
         if isinstance(cause, ssl.SSLCertVerificationError):
-            fix = "give its certificate authority (certificate-authority in the kubeconfig)"
+            fix = f"give its certificate authority ({self.ca_place})"
             return BadInput("CertificateRefused", f"{self.host} shows a certificate that is not trusted: {cause}", fix)
         if isinstance(cause, ssl.SSLError) and "alert" in str(cause).lower():
             fix = "the client certificate is wrong or has expired: sign in again, as you do for kubectl"

@@ -33,6 +33,10 @@ from components.errors import ArgosyError, BadInput, EnvironmentUnfit
 from infra.argo.argo import MAIN, Strategy, Workflow
 
 
+class InternalError(Unsettled):
+    """The server says that something of its own went wrong, whatever it was."""
+
+
 @dataclass(frozen=True)
 class ArgoByServer:
     """`Argo` with the rights of a token."""
@@ -62,7 +66,8 @@ class ArgoByServer:
         words = token.split()
         header = " ".join(words) if len(words) > 1 else f"Bearer {words[0]}" if words else None
         pool = RESTClientObject(configuration).pool_manager
-        return cls(Transport(pool, configuration.host, lambda: header, BRIEF, explain), namespace)
+        ca_place = "argo_server.ca_file in the configuration file"
+        return cls(Transport(pool, configuration.host, lambda: header, BRIEF, explain, ca_place), namespace)
 
     @property
     def target(self) -> str:
@@ -74,7 +79,10 @@ class ArgoByServer:
 
     def lint(self, workflow: Workflow) -> None:
         request = Request("lint", WORKFLOWS, self.namespace, str(workflow["metadata"].get("name", "")))
-        self.transport.ask(request, "POST", f"{self._workflows}/lint", body=self._body(workflow))
+        try:
+            self.transport.once(request, "POST", f"{self._workflows}/lint", body=self._body(workflow))
+        except InternalError as error:  # how Argo 4.0 answers when it finds fault with a Workflow
+            raise Refused("LintRefused", error.seen, "correct what is named") from error
 
     def create(self, workflow: Workflow) -> Workflow:
         mark, marked = marked_as_ours(workflow)
@@ -146,7 +154,8 @@ def explain(request: Request, status: int, data: bytes, headers: Mapping[str, st
     """The error that an answer of the Argo Server stands for."""
     try:
         answer = json.loads(data)
-        message = str(answer.get("message") or answer.get("error") or "")
+        fault = answer.get("error")  # of a stream
+        message = str(answer.get("message") or (fault.get("message") if isinstance(fault, dict) else fault) or "")
     except (ValueError, AttributeError):
         message = ""
     message = message or data[:300].decode("utf-8", "replace").strip() or f"HTTP status {status}"
@@ -174,9 +183,8 @@ def explain(request: Request, status: int, data: bytes, headers: Mapping[str, st
     if status == 429:
         return NotDone("ServerBusy", told, "try again in a moment")
     if status >= 500:
-        return Unsettled(
-            "ServerFailed", f"{told} (HTTP status {status})", "try again; ask whoever runs the Argo Server"
-        )
+        kind = InternalError if status == 500 else Unsettled
+        return kind("ServerFailed", f"{told} (HTTP status {status})", "try again; ask whoever runs the Argo Server")
     fix = "is this the address of an Argo Server?"
     return EnvironmentUnfit("Unexpected", f"{told} (HTTP status {status})", fix)
 

@@ -26,7 +26,7 @@ class ArgoHandler(Handler):
                                 "workflowtemplates")  # fmt: skip
         if rest[-1:] == ["lint"]:
             fits = bool(asked.body["workflow"]["spec"].get("entrypoint"))
-            return self.reply(asked.body["workflow"]) if fits else self.refuse(400, "spec.entrypoint is required")
+            return self.reply(asked.body["workflow"]) if fits else self.refuse(500, "spec.entrypoint is required")
         if rest[-1:] == ["log"]:
             return self._argo_log(asked)
         if rest[-1:] in (["stop"], ["terminate"]):
