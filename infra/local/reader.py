@@ -207,9 +207,8 @@ class _Reader:
 
 
 def _outputs_of(task: Task) -> list[str]:
-    """Tags that stand for outputs of `task`; of a sequence also the list of all its items' outputs."""
-    prefix = f"tasks.{task.name}.outputs.parameters"
-    return [f"{prefix}.{name}" for name in task.leaf.outputs] + ([prefix] if task.view.with_sequence else [])
+    """Tags that stand for outputs of `task`; of a sequence each is a list. The list of all outputs is for withItems."""
+    return [f"tasks.{task.name}.outputs.parameters.{name}" for name in task.leaf.outputs]
 
 
 def _in_order(waits_for: Mapping[str, tuple[str, ...]]) -> list[str]:

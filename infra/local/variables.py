@@ -112,9 +112,9 @@ def group_items(group: NodeState, nodes: Mapping[str, NodeState]) -> list[NodeSt
 
 
 def _aggregated(prefix: str, items: list[NodeState]) -> dict[str, str]:
-    """Lists over the items that succeeded: of each output, and of all outputs together."""
+    """A list over the items that succeeded, for each output."""
     produced = [node.outputs for node in items if node.phase == "Succeeded"]
-    scope = {prefix: _json([dict(outputs) for outputs in produced if outputs])}
+    scope: dict[str, str] = {}
     for name in dict.fromkeys(name for outputs in produced for name in outputs):
         values = [outputs[name] for outputs in produced if name in outputs]
         scope[f"{prefix}.{name}"] = _json(_parsed(values))

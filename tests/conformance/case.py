@@ -26,6 +26,10 @@ class Node:
     """Of the node that holds the attempts."""
 
 
+REFUSED = "Refused"
+"""Phase of a Workflow that was never begun, because it cannot be read as meant."""
+
+
 @dataclass(frozen=True)
 class Ending:
     """What became of a Workflow."""
@@ -84,7 +88,7 @@ def differences(expected: Ending, seen: Ending) -> list[str]:
 def _read(path: Path) -> Case:
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
     expected = data.pop("expect")
-    nodes = {name: _node(node) for name, node in expected["nodes"].items()}
+    nodes = {name: _node(node) for name, node in expected.get("nodes", {}).items()}
     return Case(
         path.stem, data.pop("about"), data, Ending(expected["phase"], expected.get("message"), nodes),
         data.pop("parameters", {}), data.pop("stop_when_running", ""),

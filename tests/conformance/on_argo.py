@@ -10,7 +10,7 @@ from typing import Any
 from components.cluster.api import KubernetesCluster
 from components.cluster.kinds import WORKFLOWS
 from templates.pods import STAGE_SERVICE_ACCOUNT, USER_ID, stage_pod_patch
-from tests.conformance.case import Case, Ending, Node
+from tests.conformance.case import REFUSED, Case, Ending, Node
 
 NAMESPACE = os.environ.get("ARGOSY_TEST_NAMESPACE") or os.environ.get("DEVCLUSTER_NAMESPACE", "argosy")
 IMAGE = os.environ.get("ARGOSY_TEST_IMAGE") or os.environ.get("DEVCLUSTER_TRAIN_IMAGE", "localhost/argosy-train:dev")
@@ -51,6 +51,8 @@ def run_there(cases: Sequence[Case]) -> dict[str, Ending]:
 
 def ending(workflow: str, status: Mapping[str, Any]) -> Ending:
     """What Argo's status says, in the words both places share."""
+    if status["phase"] == "Error" and str(status.get("message", "")).startswith("invalid spec"):
+        return Ending(REFUSED, None, {})
     nodes = status.get("nodes", {})
     attempts = {child for node in nodes.values() if node["type"] == "Retry" for child in node.get("children", ())
                 if nodes[child].get("nodeFlag", {}).get("retried")}  # fmt: skip

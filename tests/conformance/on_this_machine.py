@@ -2,15 +2,19 @@
 
 from pathlib import Path
 
+from components.errors import BadInput
 from infra.local.client import request_stop
 from infra.local.state import NodeState
-from tests.conformance.case import Case, Ending, Node
+from tests.conformance.case import REFUSED, Case, Ending, Node
 from tests.infra.local.engine_process import EngineProcess
 
 
 def run_here(case: Case, home: Path) -> Ending:
     """Run `case` to its end in a process of its own."""
-    engine = EngineProcess(home, case.manifest("local"), run=case.name, **case.parameters).start()
+    try:
+        engine = EngineProcess(home, case.manifest("local"), run=case.name, **case.parameters).start()
+    except BadInput:
+        return Ending(REFUSED, None, {})
     try:
         if case.stop_when_running:
             engine.until_running(case.stop_when_running)
