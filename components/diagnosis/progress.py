@@ -47,6 +47,15 @@ def diagnose_progress(view: RunView, now: datetime) -> Diagnosis:
             reason=match["reason"], cause=match["seen"], since=view.created_at, actor=Actor.PLATFORM,
             action=match["fix"] or "wait", evidence=_stages(view.stages),
         )  # fmt: skip
+    failed = min(
+        (stage for stage in view.stages if stage.state is StageState.FAILED), key=lambda stage: stage.ended_at or "",
+        default=None,
+    )  # fmt: skip
+    if not running and is_placed and failed is not None:
+        return Diagnosis(
+            reason="Failing", cause=f"{failed.task} failed, and the run is ending: {_first_line(failed)}",
+            since=failed.ended_at, actor=Actor.NOBODY, action="wait for its end", evidence=_stages(view.stages),
+        )  # fmt: skip
     if not running:
         waiting = next((stage.task for stage in view.stages if stage.state is StageState.WAITING), "the first stage")
         return Diagnosis(
@@ -65,6 +74,10 @@ def diagnose_progress(view: RunView, now: datetime) -> Diagnosis:
         reason=reason, cause=cause, since=min(started, default=None), actor=Actor.NOBODY, action="wait",
         evidence=_stages(view.stages),
     )  # fmt: skip
+
+
+def _first_line(stage: StageView) -> str:
+    return stage.message.partition("\n")[0] or f"exit code {stage.exit_code}"
 
 
 def _pending(view: RunView, stage: StageView) -> Diagnosis:

@@ -252,9 +252,8 @@ def _task_of(name: str) -> str:
 
 
 def _is_attempt(node: Mapping[str, Any]) -> bool:
-    return bool((node.get("nodeFlag") or {}).get("retried")) or (
-        node.get("type") == "Pod" and _ATTEMPT.search(str(node.get("name", ""))) is not None
-    )
+    """By its name: Argo marks as retried also the node around the exit handler's attempts."""
+    return node.get("type") == "Pod" and _ATTEMPT.search(str(node.get("name", ""))) is not None
 
 
 def _exit_code(phase: str, stop: StopRequest | None, nodes: list[EngineNode]) -> int | None:

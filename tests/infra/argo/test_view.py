@@ -102,7 +102,8 @@ def test_tasks_stand_in_the_order_of_the_dag_items_by_number_and_the_exit_handle
     ]
     attempts = [attempt(f"shard-task({index}:{index})", 0, "Succeeded") for index in range(11)]
     group = node("shard-task", "TaskGroup", "Succeeded", children=tuple(f"shard-task({i}:{i})" for i in range(11)))
-    handler = node("onExit", "Retry", "Running", children=("onExit(0)",))
+    flags = {"hooked": True, "retried": True}  # sic, on both
+    handler = node("onExit", "Retry", "Running", children=("onExit(0)",), nodeFlag=flags) | {"displayName": "finish"}
 
     view = engine_view(
         workflow(handler, attempt("onExit", 0, "Running"), *reversed(items), *attempts, group,
