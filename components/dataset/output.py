@@ -113,11 +113,12 @@ class Spares(ExitStack):
             file, path = self._unused.pop()
             file.seek(0)
             return file, path
+        if _OPEN_FILES.is_dir():
+            # Without a name from the start, where the file system can: no moment at which kill -9 leaves one.
+            nameless = self.enter_context(tempfile.TemporaryFile(prefix="argosy-shard-", buffering=0))  # noqa: SIM115
+            return nameless, _OPEN_FILES / str(nameless.fileno())
         descriptor, name = tempfile.mkstemp(prefix="argosy-shard-")
         file = self.enter_context(open(descriptor, "wb", buffering=0))  # noqa: SIM115 - it is one
-        if _OPEN_FILES.is_dir():
-            os.unlink(name)
-            return file, _OPEN_FILES / str(descriptor)
         self.callback(os.unlink, name)
         return file, Path(name)
 

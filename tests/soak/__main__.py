@@ -32,7 +32,9 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 40), help="of everything; by default random")
     parser.add_argument("--schedules", type=int, default=1_000_000)
-    parser.add_argument("--kills", type=int, default=200, help="on disk, and as many on S3; of packers a format")
+    parser.add_argument(
+        "--kills", type=int, default=200, help="on disk, and as many on S3; a format, a quarter of packers"
+    )
     parser.add_argument("--skip-s3", action="store_true")
     parser.add_argument("--skip-models", action="store_true")
     arguments = parser.parse_args(argv)
@@ -43,7 +45,7 @@ def main(argv: list[str]) -> int:
             _search_models()
         _run_schedules(arguments.seed, arguments.schedules)
         _kill(arguments.seed, arguments.kills, with_s3=not arguments.skip_s3)
-        kill_packers(seed=arguments.seed, num_kills=arguments.kills, with_s3=not arguments.skip_s3)
+        kill_packers(seed=arguments.seed, num_kills=arguments.kills // 4, with_s3=not arguments.skip_s3)
     except AssertionError as error:
         print(f"VIOLATED: {error}", file=sys.stderr)
         return 1
