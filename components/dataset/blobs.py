@@ -96,12 +96,20 @@ class LocalFiles:
             os.close(descriptor)
         if status.st_size != item.size or len(data) < end - start:
             raise Changed(Problem(path, f"had {item.size} bytes when the plan was made, now {status.st_size}"))
-        if status.st_mtime_ns != item.tag:
+        if (tag_of(status) if isinstance(item.tag, str) else status.st_mtime_ns) != item.tag:
             raise Changed(Problem(path, "was modified since the plan was made"))
         return data
 
     def uri_of(self, path: str) -> str:
         return path if path.startswith("/") else self._start + path
+
+
+def tag_of(status: os.stat_result) -> str:
+    """The tag of an object that is a file all nodes mount: no program can set the second time back.
+
+    Not for files that each node may have a copy of, as in an image: these differ in it.
+    """
+    return f"{status.st_mtime_ns}-{status.st_ctime_ns}"
 
 
 @runtime_checkable
@@ -117,10 +125,13 @@ class StoredObjects:
     def __init__(self, root: str, *, open: Callable[[str], ObjectStore] = open_store) -> None:
         self.in_flight = REMOTE_IN_FLIGHT
         self._root, self._open = root, open
+        self._files = LocalFiles("/")
         self._stores = dict[str, ObjectStore]()
 
     def read(self, item: Input, start: int, end: int) -> bytes:
         store, key = self.place(item.path)
+        if item.tag and (path := store.local_path(key)) is not None:
+            return self._files.read(item._replace(path=str(path)), start, end)
         try:
             data = read_range(store, key, start, end, version=str(item.tag))
         except Transient as error:
@@ -169,6 +180,8 @@ class ManifestBlobs:
                 return status.st_size, status.st_mtime_ns
             store, key = self._objects.place(path)
             found = store.find(key)
+            if found is not None and (local := store.local_path(key)) is not None:
+                return found.size_bytes, tag_of(os.stat(local))
         except OSError as error:
             raise Unreadable(path, error.strerror or str(error)) from error
         if found is None:

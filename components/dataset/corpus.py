@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from components.contracts.dataset import BadRecord
-from components.dataset.blobs import STDLIB, is_uri, join_uri, split_uri
+from components.dataset.blobs import STDLIB, is_uri, join_uri, split_uri, tag_of
 from components.dataset.walk import matches, walk
 from components.errors import BadInput, Problem
-from components.storage.base import ObjectInfo, ObjectNotFound, open_store
+from components.storage.base import ObjectInfo, ObjectNotFound, ObjectStore, open_store
 
 _NOT_STDLIB = frozenset({"site-packages", "dist-packages", "__pycache__"})
 _MAGIC = re.compile(r"[*?\[]")
@@ -141,25 +141,32 @@ def _stored(corpus: str) -> Corpus:
     return Corpus(join_uri(base, prefix), _objects(corpus, base, prefix, pattern))
 
 
-def _objects(corpus: str, base: str, prefix: str, pattern: Sequence[str]) -> Iterator[Found | Problem]:
+def _objects(corpus: str, base: str, prefix: str, pattern: Sequence[str]) -> Iterator[Found | BadRecord | Problem]:
     store, is_empty = open_store(base), True
     for info in store.list(prefix):
         is_empty = False
         name = info.key.removeprefix(f"{prefix}/")
         if pattern == ("**",) or matches(name.split("/"), pattern):
-            yield _object(name, info)
+            yield _object(store, name, info)
     if is_empty:
         try:
             alone = store.find(prefix)
         except ObjectNotFound:
             alone = None
         if alone is not None and pattern == ("**",):
-            yield _object("", alone)
+            yield _object(store, "", alone)
         else:
             yield Problem(
                 f"corpus {corpus}", f"there is no object below {store.uri_of(prefix)}", "check bucket and prefix"
             )
 
 
-def _object(name: str, info: ObjectInfo) -> Found:
-    return Found(name, info.size_bytes, info.version)
+def _object(store: ObjectStore, name: str, info: ObjectInfo) -> Found | BadRecord:
+    path = store.local_path(info.key)
+    if path is None:
+        return Found(name, info.size_bytes, info.version)
+    try:
+        status = path.stat()
+    except OSError as error:
+        return BadRecord(path=name, reason=error.strerror or str(error))
+    return Found(name, status.st_size, tag_of(status))

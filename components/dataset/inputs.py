@@ -27,7 +27,9 @@ class Input(NamedTuple):
     size: int
     """Bytes of the whole file when the plan was made."""
     tag: int | str
-    """Notices a change: the modification time in ns of a file, what the store calls the version of an object."""
+    """Notices a change: the modification time in ns of a file, for file:// the times of its content and of its inode,
+    else what the store calls the version of an object.
+    """
     start: int = 0
     end: int = -1
     """Bytes (Parquet: rows) [start, end) belong to this shard; -1: up to the end."""
