@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +53,3 @@ def _unmount_below(root: Path) -> None:
     for line in Path("/proc/self/mounts").read_text().splitlines():
         if line.split()[1].startswith(f"{root}/"):
             run(["umount", "--lazy", line.split()[1]])
-
-
-def forget() -> None:
-    shutil.rmtree(BUILD / "images", ignore_errors=True)

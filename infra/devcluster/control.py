@@ -151,6 +151,7 @@ def argo_server(layout: Layout) -> Component:
             str(BIN / "argo" / "argo"), "server", f"--kubeconfig={config}", f"--namespace={ARGO_NAMESPACE}",
             "--auth-mode=client", "--secure", "--tls-certificate-secret-name=argo-server-tls", f"--port={ARGO_PORT}",
         ),
+        environment={"KUBECONFIG": str(config)},  # where it learns the API's address for each client's own token
         files=(config, layout.pki / "argo-server-tls.crt"),
         missing=answers(layout, f"https://{layout.argo_server}/"),
     )  # fmt: skip

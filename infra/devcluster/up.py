@@ -5,10 +5,12 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from infra.devcluster import cgroups, control, images, manifests, network, node, pki
 from infra.devcluster.access import write_access
+from infra.devcluster.base_image import base_archive
 from infra.devcluster.build import build, locked
 from infra.devcluster.commands import run
 from infra.devcluster.down import down, remove_node
@@ -23,7 +25,10 @@ Say = Callable[[str], None]
 
 def prepare(say: Say) -> tuple[images.Image, ...]:
     """Programs and images, built if they changed."""
-    build(say)
+    with ThreadPoolExecutor(1) as pool:  # debootstrap waits for the network while compilers wait for the processors
+        base = pool.submit(base_archive, say)
+        build(say)
+        base.result()
     return images.build_all(say)
 
 
