@@ -50,7 +50,10 @@ def _complete_samples(spec: ShardSpec, options: SampleOptions, listing: Listing)
     if spec.read.read_as == "labelled_folders":
         options = options.model_copy(update={"labels": listing.labels()})
     if spec.read.fields:
-        return Completed(options.model_copy(update={"fields": spec.read.fields}))
+        names = [field.name for field in spec.read.fields]
+        twice = [Problem("fields", f"{name!r} is named twice", "name every field once")
+                 for name in dict.fromkeys(names) if names.count(name) > 1]  # fmt: skip
+        return Completed(options.model_copy(update={"fields": spec.read.fields}), problems=twice)
     if options.format == "webdataset":
         return Completed(options)
     fields, why = _fields_of_first_record(spec, listing, listing.first_units(options, labels=options.labels))

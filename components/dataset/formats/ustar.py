@@ -124,6 +124,8 @@ def _pax_records(data: bytes) -> Iterator[bytes]:
             raise BadHeader("its pax records are cut")
         yield data[match.end() : end - 1]
         place = end
+    if place < len(data):
+        raise BadHeader("its pax records do not begin with their length")
 
 
 def _number(field: bytes) -> int:

@@ -15,15 +15,14 @@ from components.dataset.formats.webdataset import split_member
 from components.dataset.inputs import Input
 from components.dataset.planning import MAX_RECORD_BYTES
 from components.dataset.sources.findings import Findings, damaged
+from components.dataset.sources.packed import is_packed, unpacked
 from components.dataset.sources.pieces import Piece, pieces_of, whole
 
 _EXTENDS = (b"x", b"L")
 _CARRIES_NOTHING = (b"g", b"K", b"5", b"1", b"2", b"3", b"4", b"6")
-_SIZELESS = b"123456"
+_LINK, _SIZELESS = (b"1", b"2"), b"123456"
 _FILE = (b"0", b"7", b"\0")
 _NO_END = "ends without the zero blocks that end a tar, so it may be cut"
-
-
 _File = tuple[str, int, Value]
 """A member that is a file: its name, where its first header begins, its content."""
 
@@ -37,7 +36,7 @@ def runs(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[
         findings.count("input_bytes", item.stop - item.start)
         try:
             held = list[_File]()
-            for some in _streamed(item, pieces):
+            for some in _streamed(item, pieces, findings):
                 files = held + some
                 last = _last_sample(files)
                 yield from _runs(item, files[:last], findings, columns_of)
@@ -139,7 +138,7 @@ def _grouped(item: Input, files: Iterable[_File], findings: Findings) -> Iterato
         yield key, begin, fields
 
 
-def _streamed(item: Input, pieces: Iterator[Piece]) -> Iterator[list[_File]]:
+def _streamed(item: Input, pieces: Iterator[Piece], findings: Findings) -> Iterator[list[_File]]:
     """The files in the range, in order, complete; headers are read and checked many at a time. Raises Changed,
     Unreadable.
     """
@@ -168,18 +167,28 @@ def _streamed(item: Input, pieces: Iterator[Piece]) -> Iterator[list[_File]]:
                 continue
             if kind in _FILE:
                 files.append((name if long_name is None else long_name, begin, content))
+            elif kind in _LINK and split_member(name):
+                findings.reject(item.path, f"{name!r} is a link, which brings no content of its own", offset=begin)
             elif kind not in _CARRIES_NOTHING:
                 raise Unreadable(item.path, f"holds a member of unknown kind {kind!r}", start)
             long_name = begin = None
         yield files
         if is_end:
+            _refuse_failures(pieces if is_packed(item.path) else ())
             return
         place += used
         held = [data[used:]]
     if held and held[0]:
         raise Unreadable(item.path, "ends inside a member", place + sum(map(len, held)))
     if item.end < 0:
-        raise Unreadable(item.path, _NO_END, item.size)
+        raise Unreadable(item.path, _NO_END, place)
+
+
+def _refuse_failures(pieces: Iterable[Piece]) -> None:
+    """What follows the end of a packed tar holds its checksum."""
+    for piece in pieces:
+        if isinstance(piece.data, Changed | Unreadable):
+            raise piece.data
 
 
 def _complete(item: Input, data: bytes, place: int) -> tuple[list[tuple[str, int, int, bytes]], int, int, bool]:
@@ -233,7 +242,10 @@ def _long_name(item: Input, data: bytes, kind: bytes, start: int, before: str | 
     """The name that this member gives the next one."""
     if kind == b"L":
         return data.rstrip(b"\0").decode("utf-8", "surrogateescape")
-    path, size = pax_path(data)
+    try:
+        path, size = pax_path(data)
+    except ValueError as error:
+        raise Unreadable(item.path, f"holds no pax records where they must be: {error}", start) from error
     if size is not None:
         raise Unreadable(item.path, f"holds a file of {size} bytes, more than {MAX_RECORD_BYTES}", start)
     return path if path is not None else before

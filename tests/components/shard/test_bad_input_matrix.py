@@ -114,6 +114,29 @@ def a_tar(cut: int | None = None, *, flip: int | None = None, content: bytes = b
     return write
 
 
+def a_pax_tar(length: bytes) -> Callable[[Path], Path]:
+    """Of one file with a long name, whose records begin with that instead of their length."""
+
+    def write(folder: Path) -> Path:
+        with tarfile.open(folder / "a.tar", "w", format=tarfile.PAX_FORMAT) as tar:
+            tar.addfile(tarfile.TarInfo("x" * 300 + ".txt"))
+        content = (folder / "a.tar").read_bytes()
+        place = content.index(b" path=")
+        (folder / "a.tar").write_bytes(content[: place - 3] + length + content[place:])
+        return folder
+
+    return write
+
+
+def a_linked_tar(folder: Path) -> Path:
+    with tarfile.open(folder / "a.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        member, link = tarfile.TarInfo("a.txt"), tarfile.TarInfo("b.txt")
+        member.size, link.type, link.linkname = 3, tarfile.LNKTYPE, "a.txt"
+        tar.addfile(member, io.BytesIO(b"abc"))
+        tar.addfile(link)
+    return folder
+
+
 def a_parquet(cut: int | None = None, *, flip_at: bytes = b"", column: str = "text") -> Callable[[Path], Path]:
     def write(folder: Path) -> Path:
         path = folder / "a.parquet"
@@ -165,6 +188,10 @@ CORPORA: list[tuple[str, Callable[[Path], Path], tuple[str, ...], str]] = [
     ("no number", only_row(b'{"a": 1e999}'), ("--format", "parquet"), "a.jsonl at 0: inf is not a number"),
     ("tar of nothing", a_tar(0, content=b""), TOKENS, "a.tar: cannot be read: is empty, not even the end of a tar"),
     ("tar without members", a_tar(content=bytes(10240)), ("--format", "webdataset"), "EmptyDataSet: nothing in corpus"),
+    ("pax records cut", a_pax_tar(b"999"), ("--format", "mds"), "a.tar at byte 0: holds no pax records"),
+    ("pax records damaged", a_pax_tar(b"abc"), ("--format", "webdataset"), "a.tar at byte 0: holds no pax records"),
+    ("a link in a tar", a_linked_tar, ("--format", "webdataset"), "a.tar at 1024: cannot be used: 'b.txt' is a link"),
+    ("a field twice", a_tar(), ("--format", "mds", "--field", "txt:text", "--field", "txt:int"), "is named twice"),
     ("no tar", a_tar(content=b"hello world " * 90), ("--format", "webdataset"), "a.tar at byte 0: holds no tar header"),
     ("Parquet cut", a_parquet(600), TOKENS, "a.parquet at byte 600: cannot be read: is no complete Parquet file"),
     ("Parquet of nothing", a_parquet(0), ("--format", "parquet"), "a.parquet at byte 0: cannot be read: is no comp"),
