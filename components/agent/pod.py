@@ -37,18 +37,14 @@ class PodSide:
             raise PeerLost("AgentRestarted", "the agent before was killed; its ranks are gone with it") from None
 
     def leave(self, exit_code: int) -> None:
-        """Hand over the verdict, let the guard end its container, and wait to be sent away."""
+        """Hand over the verdict, unless there is one, let the guard end its container, and wait to be sent away."""
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         verdict = self.guard_socket.with_name("verdict.json")
-        temporary = verdict.with_suffix(".part")
-        temporary.write_text(json.dumps({"exit_code": exit_code, "message": self.words}), encoding="utf-8")
-        os.replace(temporary, verdict)
+        if not verdict.exists():
+            temporary = verdict.with_suffix(".part")
+            temporary.write_text(json.dumps({"exit_code": exit_code, "message": self.words}), encoding="utf-8")
+            os.replace(temporary, verdict)
         self.hang_up()
-        self.stay()
-
-    def stay(self) -> None:
-        """Wait for SIGTERM, unless it came already."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         if not self.told_to_go:
             signal.sigtimedwait({signal.SIGTERM}, _STAY_SECONDS)
 

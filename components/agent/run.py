@@ -16,7 +16,7 @@ from components.agent.run_context import RunContext
 from components.contracts.cluster_names import COMPLETION_INDEX_VARIABLE
 from components.contracts.gang import GangSpec
 from components.contracts.layout import log_chunk_key, node_stream
-from components.errors import ArgosyError, BadInput, ExitCode, PeerLost
+from components.errors import ArgosyError, BadInput, ExitCode
 from components.runtime.log import Log
 from components.runtime.processes import become_subreaper
 from components.runtime.stage import image_fields
@@ -41,8 +41,7 @@ def main(argv: Sequence[str]) -> int:
         code = int(error.exit_code if isinstance(error, ArgosyError) else BadInput.exit_code)
         if pod is not None:
             pod.words = str(error)
-            # An agent that was started anew finds its predecessor's verdict, or has none to give.
-            pod.stay() if isinstance(error, PeerLost) else pod.leave(code)
+            pod.leave(code)
         return code
     code, words = _run_to_its_end(context, secret)
     if pod is not None:

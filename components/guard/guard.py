@@ -559,7 +559,7 @@ def connect(path: str, seconds: float = CONNECT_SECONDS) -> socket.socket:
             if os.path.exists(verdict_of(path)):  # the agent of this pod could not even begin
                 sys.exit(leave_pod(path))
             if time.monotonic() >= deadline or os.getppid() != parent:
-                sys.exit(f"guard: no agent at {path}: {error}")
+                sys.exit(give_up(f"guard: no agent at {path}: {error}", is_in_pod=seconds != CONNECT_SECONDS))
         finally:
             if folder >= 0:
                 os.close(folder)
@@ -570,14 +570,26 @@ def verdict_of(path: str) -> str:
     return os.path.join(os.path.dirname(path), VERDICT)
 
 
+def give_up(words: str, *, is_in_pod: bool) -> str | int:
+    """What to exit with: in a pod a code that tells, elsewhere the words."""
+    if not is_in_pod:
+        return words
+    leave_words(words)
+    return PEER_LOST
+
+
+def leave_words(words: str) -> None:
+    with contextlib.suppress(OSError), open(LAST_WORDS, "w") as log:
+        log.write(words[:4000])
+
+
 def leave_pod(path: str) -> int:
     """The agent's exit code, which is the pod's; its words become the container's termination message."""
     code, words = PEER_LOST, "the agent of this pod is gone without a verdict; the ranks are killed"
     with contextlib.suppress(OSError, ValueError, KeyError), open(verdict_of(path)) as file:
         verdict = json.load(file)
         code, words = int(verdict["exit_code"]), str(verdict["message"])
-    with contextlib.suppress(OSError), open(LAST_WORDS, "w") as log:
-        log.write(words[:4000])
+    leave_words(words)
     return code
 
 

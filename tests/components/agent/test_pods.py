@@ -72,6 +72,16 @@ def test_a_killed_agent_takes_its_ranks_along_and_its_successor_starts_nothing(p
     assert "AgentRestarted" in (gang.pods[1].folder / "agent.out").read_text()
 
 
+def test_an_agent_that_was_killed_before_its_guard_came_ends_the_pod_as_lost(pods: Any, tmp_path: Path) -> None:
+    work = tmp_path / "pod-0" / "work"
+    gang = pods(worker(1000), num_nodes=1)
+    gang.until(lambda: (work / "agent-was-here").exists(), "an agent")
+    gang.pods[0].agent.kill()
+    gang.pods[0].agent.wait()
+    gang.pods[0].agent = gang.pods[0].start_agent()
+    assert gang.wait() == [92]
+
+
 def test_a_killed_guard_is_noticed_and_the_other_pod_leaves(pods: Any) -> None:
     gang = pods(worker(1000))
     gang.pid_of_rank(1)
