@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.errors import EnvironmentUnfit
-from infra.devcluster.commands import run
+from infra.devcluster.commands import run, write
 from infra.devcluster.layout import BUILD, CHECKOUT
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _render_manifests() -> None:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             rendered = run([kubectl, "kustomize", module_folder(group, module) / folder])
-            path.write_text(rendered)
+            write(path, rendered)
 
 
 @contextmanager

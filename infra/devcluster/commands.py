@@ -32,3 +32,11 @@ def run(
 def in_netns(path: str, *argv: str | Path) -> list[str]:
     """The command inside a network namespace. Not `ip netns exec`, which mounts a /sys without control groups."""
     return ["nsenter", f"--net={path}", "--", *(str(word) for word in argv)]
+
+
+def write(path: Path, text: str) -> None:
+    """Only if it says something else now: kube-proxy ends when its configuration is touched."""
+    if not path.exists() or path.read_text() != text:
+        temporary = path.with_name(f"{path.name}.new")
+        temporary.write_text(text)
+        temporary.rename(path)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from infra.devcluster.commands import write
 from infra.devcluster.layout import (
     API_PORT,
     ARGO_NAMESPACE,
@@ -95,7 +96,9 @@ def scheduler(layout: Layout) -> Component:
 def coredns(layout: Layout) -> Component:
     """Kubernetes' own zone and nothing else: pods cannot look up the outside world."""
     config = layout.control.folder / "Corefile"
-    config.write_text(f""".:{DNS_PORT} {{
+    write(
+        config,
+        f""".:{DNS_PORT} {{
     bind {layout.control.address}
     errors
     kubernetes cluster.local in-addr.arpa ip6.arpa {{
@@ -108,7 +111,8 @@ def coredns(layout: Layout) -> Component:
         disable denial cluster.local
     }}
 }}
-""")
+""",
+    )
     return Component(
         "coredns", layout.control, (str(BIN / "coredns" / "coredns"), "-conf", str(config)), files=(config,),
         missing=listens(layout.control.address, DNS_PORT),
@@ -161,10 +165,10 @@ def jobset(layout: Layout) -> Component:
     folder = layout.control.folder / "jobset"
     folder.mkdir(exist_ok=True)
     for source, target in (("jobset-tls.crt", "tls.crt"), ("jobset-tls.key", "tls.key")):
-        (folder / target).unlink(missing_ok=True)
-        (folder / target).symlink_to(layout.pki / source)
+        if not (folder / target).is_symlink():
+            (folder / target).symlink_to(layout.pki / source)
     config = folder / "config.yaml"
-    config.write_text(yaml.safe_dump({
+    write(config, yaml.safe_dump({
         "apiVersion": "config.jobset.x-k8s.io/v1alpha1", "kind": "Configuration",
         "leaderElection": {"leaderElect": False}, "internalCertManagement": {"enable": False},
         "webhook": {"port": JOBSET_WEBHOOK_PORT, "certDir": str(folder)},

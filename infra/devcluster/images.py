@@ -3,6 +3,7 @@
 import hashlib
 import importlib.metadata
 import json
+import os
 import re
 import shutil
 import tarfile
@@ -15,7 +16,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from infra.devcluster.base_image import base_archive
-from infra.devcluster.build import GROUPS, inputs
+from infra.devcluster.build import GROUPS, inputs, locked
 from infra.devcluster.commands import run
 from infra.devcluster.layout import BUILD, CHECKOUT, Node
 
@@ -46,6 +47,11 @@ class Image:
 
 def build_all(say: Callable[[str], None]) -> tuple[Image, ...]:
     """The four images; one whose inputs did not change is not built again."""
+    with locked(BUILD / "images.lock"):
+        return _build_all(say)
+
+
+def _build_all(say: Callable[[str], None]) -> tuple[Image, ...]:
     base = base_archive(say)
     programs = {group.name: group for group in GROUPS}
     own = Path(__file__).parent / "Containerfile"
@@ -161,7 +167,7 @@ def _programs(context: Path) -> None:
 
 def _platform(packages: Path) -> Callable[[Path], None]:
     def fill(context: Path) -> None:
-        shutil.copytree(packages, context / "packages", symlinks=True)
+        shutil.copytree(packages, context / "packages", symlinks=True, copy_function=os.link)
         for source in _code_files():
             target = context / "argosy" / source.relative_to(CHECKOUT)
             target.parent.mkdir(parents=True, exist_ok=True)

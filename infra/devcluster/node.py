@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from infra.devcluster.commands import write
 from infra.devcluster.control import BIN, listens
 from infra.devcluster.layout import NAME, Layout, Node
 from infra.devcluster.process import Component
@@ -20,9 +21,9 @@ PAUSE_IMAGE = "localhost/argosy-pause:1"
 def containerd(node: Node) -> Component:
     folder = node.folder / "containerd"
     (folder / "cni").mkdir(parents=True, exist_ok=True)
-    (folder / "cni" / "10-bridge.conflist").write_text(json.dumps(_cni(node)))
+    write(folder / "cni" / "10-bridge.conflist", json.dumps(_cni(node)))
     config = folder / "config.toml"
-    config.write_text(_containerd_config(node, folder))
+    write(config, _containerd_config(node, folder))
     socket = node.containerd_socket
 
     def missing() -> str:
@@ -38,7 +39,8 @@ def kubelet(node: Node, layout: Layout) -> Component:
     folder = node.folder / "kubelet"
     folder.mkdir(parents=True, exist_ok=True)
     config = node.folder / "kubelet.yaml"
-    config.write_text(yaml.safe_dump(kubelet_config(node, layout)))
+    write(config, yaml.safe_dump(kubelet_config(node, layout)))
+    write(node.folder / "resolv.conf", f"nameserver {layout.control.address}\n")
     credentials = layout.pki / f"{node.name}.kubeconfig"
     return Component(
         f"kubelet-{node.name}", node,
@@ -53,7 +55,7 @@ def kubelet(node: Node, layout: Layout) -> Component:
 
 def proxy(node: Node, layout: Layout) -> Component:
     config = node.folder / "kube-proxy.yaml"
-    config.write_text(yaml.safe_dump({
+    write(config, yaml.safe_dump({
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "nftables",
         "clientConnection": {"kubeconfig": str(layout.pki / "kube-proxy.kubeconfig")}, "hostnameOverride": node.name,
         "clusterCIDR": "10.214.0.0/16", "conntrack": {"maxPerCore": 0},

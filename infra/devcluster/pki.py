@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from infra.devcluster.commands import run
+from infra.devcluster.commands import run, write
 from infra.devcluster.layout import ARGO_NAMESPACE, JOBSET_NAMESPACE, SERVICES, Layout
 
 _DAYS = "3650"
@@ -92,7 +92,7 @@ def make(layout: Layout) -> None:
             _issue(folder, identity.file, identity.subject, identity.extensions, signed=True)
         if identity.client:
             config = folder / f"{identity.file}.kubeconfig"
-            config.write_text(yaml.safe_dump(kubeconfig(layout, identity), sort_keys=False))
+            write(config, yaml.safe_dump(kubeconfig(layout, identity), sort_keys=False))
             os.chmod(config, 0o600)
 
 

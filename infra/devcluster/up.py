@@ -46,8 +46,6 @@ def up(num_nodes: int, say: Say) -> None:
         network.up(layout)
         say(f"{_since(began)} network and certificates")
         runtimes = [node.containerd(n) for n in layout.nodes]
-        for n in layout.nodes:
-            (n.folder / "resolv.conf").write_text(f"nameserver {layout.control.address}\n")
         _start(runtimes)
         for n in layout.nodes if is_fresh else ():
             images.forget_containers(n)
