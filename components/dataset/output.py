@@ -9,11 +9,14 @@ from typing import BinaryIO
 
 import xxhash
 
+from components.errors import BadInput
 from components.storage.base import StorageError
 
 BLOCK_BYTES = 4 << 20
 """A damaged file is told apart block by block. Part of `PackedShard.blocks`."""
 
+MAX_BYTES = (1 << 32) - 1
+"""Offsets in MDS and document ends have 32 bits."""
 _FLUSH_BYTES = 1 << 20
 _OPEN_FILES = Path("/proc/self/fd")
 
@@ -47,6 +50,11 @@ class Output:
         view = memoryview(data).cast("B")
         self._digest(view)
         self.size_bytes += len(view)
+        if self.size_bytes > MAX_BYTES:
+            raise BadInput(
+                "ShardTooLarge", f"a shard is more than {MAX_BYTES} bytes, which formats and uploads cannot hold",
+                "make target_shard_size smaller, or unpack or split the compressed inputs, which are not cut",
+            )  # fmt: skip
         try:
             while len(view):
                 view = view[self._file.write(view) :]

@@ -10,10 +10,12 @@ from components.dataset.corpus import Found
 from components.dataset.inputs import Input
 from components.dataset.planning import MAX_RECORD_BYTES, Unit, byte_units, even_units
 from components.dataset.sources.files import group_of, label_of
+from components.dataset.sources.packed import EXPANDS, is_packed
 from components.dataset.tokenizer import BYTES
 
 _BY_SUFFIX = {"jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet", "tar": "tar"}
-_PACKED = ("gz", "bz2", "xz", "zst", "zip", "tgz", "lz4", "7z")
+_PACKED = ("gz", "bz2", "xz", "zst", "zip", "lz4", "7z")
+_PACKABLE = ("jsonl", "tar")
 _NEEDS_LOOK = ("parquet", "tar")
 
 
@@ -36,8 +38,11 @@ class Kinds:
         if self._forced:
             return self._forced
         suffix = path.rpartition(".")[2].lower()
-        if (suffix in _PACKED and _BY_SUFFIX.get(path.lower().split(".")[-2])) or suffix == "tgz":
-            raise Unreadable(path, f"is compressed: unpack it, .{suffix} cannot be cut into shards")
+        within = _BY_SUFFIX.get(path.lower().split(".")[-2]) if "." in path else None
+        if suffix == "tgz" or (suffix == "gz" and within in _PACKABLE):
+            return within or "tar"
+        if suffix in _PACKED and within:
+            raise Unreadable(path, f"is compressed: unpack it, .{suffix} cannot be read")
         return _BY_SUFFIX.get(suffix, self._otherwise)
 
     def needs_look(self, found: Found) -> bool:
@@ -50,6 +55,8 @@ class Kinds:
         item = Input(kind, found.path, found.size, found.tag)
         if kind in ("file", "grouped", "labelled"):
             return list(self._file_units(item))
+        if kind in ("lines", "jsonl", "tar") and is_packed(found.path):
+            return [Unit(item, item.size * EXPANDS)]
         if kind in ("lines", "jsonl"):
             return list(even_units(item, target=self._target))
         return list(self._looked_into(item))

@@ -14,6 +14,7 @@ from components.dataset.blobs import READ_BYTES, Blobs, Changed, Unreadable
 from components.dataset.inputs import Input
 from components.dataset.planning import MAX_RECORD_BYTES
 from components.dataset.sources.findings import Findings, damaged
+from components.dataset.sources.packed import is_packed, unpacked
 from components.dataset.sources.pieces import Piece, pieces_of
 
 LINE_FIELD = "txt"
@@ -27,14 +28,15 @@ def lines(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator
         findings.count("input_bytes", item.stop - item.start)
         place = item.start
         try:
-            for place, line in _split(item, pieces, blobs):
+            for place, line in _split(*unpacked(item, pieces), blobs):
                 line = line.removesuffix(b"\r")
                 if line:
                     yield item, place, line
         except Changed as changed:
             findings.failed(changed)
         except Unreadable as unreadable:
-            raise damaged(blobs.uri_of(item.path), unreadable.reason, place) from unreadable
+            where = unreadable.offset if is_packed(item.path) else place
+            raise damaged(blobs.uri_of(item.path), unreadable.reason, where) from unreadable
 
 
 def text_samples(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[tuple[Input, int, Sample]]:

@@ -4,11 +4,10 @@ Reading walks from header to header and checks each: a flipped bit in one would 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from operator import ne
 
 import numpy as np
 
-from components.dataset.batches import Batch, Column, Run, Sample, Value, runs_of
+from components.dataset.batches import Column, Run
 from components.dataset.blobs import READ_BYTES, Blobs, Changed, Unreadable
 from components.dataset.formats.ustar import BLOCK, BadHeader, Member, byte_sums, padded, pax_path, read_header
 from components.dataset.formats.webdataset import split_member
@@ -17,14 +16,13 @@ from components.dataset.planning import MAX_RECORD_BYTES
 from components.dataset.sources.findings import Findings, damaged
 from components.dataset.sources.packed import is_packed, unpacked
 from components.dataset.sources.pieces import Piece, pieces_of, whole
+from components.dataset.sources.tar_samples import File, last_sample, runs_from
 
 _EXTENDS = (b"x", b"L")
 _CARRIES_NOTHING = (b"g", b"K", b"5", b"1", b"2", b"3", b"4", b"6")
 _LINK, _SIZELESS = (b"1", b"2"), b"123456"
 _FILE = (b"0", b"7", b"\0")
 _NO_END = "ends without the zero blocks that end a tar, so it may be cut"
-_File = tuple[str, int, Value]
-"""A member that is a file: its name, where its first header begins, its content."""
 
 
 def runs(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[Run]:
@@ -35,13 +33,13 @@ def runs(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[
             findings.count("num_inputs")
         findings.count("input_bytes", item.stop - item.start)
         try:
-            held = list[_File]()
-            for some in _streamed(item, pieces, findings):
+            held = list[File]()
+            for some in _streamed(*unpacked(item, pieces), findings):
                 files = held + some
-                last = _last_sample(files)
-                yield from _runs(item, files[:last], findings, columns_of)
+                last = last_sample(files)
+                yield from runs_from(item, files[:last], findings, columns_of)
                 held = files[last:]
-            yield from _runs(item, held, findings, columns_of)
+            yield from runs_from(item, held, findings, columns_of)
         except Changed as changed:
             findings.failed(changed)
         except Unreadable as unreadable:
@@ -60,85 +58,7 @@ def cuts(item: Input, blobs: Blobs, *, target: int) -> Iterator[tuple[int, int]]
     yield begin, item.size
 
 
-def _runs(
-    item: Input, files: list[_File], findings: Findings, columns_of: dict[tuple[str, ...], tuple[Column, ...]]
-) -> Iterator[Run]:
-    """The samples of some files, complete."""
-
-    def columns(names: tuple[str, ...]) -> tuple[Column, ...]:
-        if names not in columns_of:
-            columns_of[names] = tuple(Column(name, "bytes") for name in names)
-        return columns_of[names]
-
-    base = item.path.rpartition(".")[0]
-    if files and (alike := _alike(files)):
-        keys, fields = alike
-        width = len(fields)
-        values = [[data for _, _, data in files[place::width]] for place in range(width)]
-        batch = Batch([f"{base}/{key}" for key in keys], columns(fields), values)
-        yield Run(item, [start for _, start, _ in files[::width]], batch)
-        return
-    yield from runs_of(
-        (item, start, Sample(f"{base}/{key}", columns(tuple(found)), list(found.values())))
-        for key, start, found in _grouped(item, files, findings)
-    )
-
-
-def _alike(files: list[_File]) -> tuple[list[str], tuple[str, ...]] | None:
-    """The keys of samples that all have the same fields in the same order, and these; None when that is not so."""
-    parts = [name.partition(".") for name, _, _ in files]
-    keys = [key for key, _, _ in parts]
-    fields = [field for _, _, field in parts]
-    width = next((place for place, key in enumerate(keys) if key != keys[0]), len(keys))
-    own = keys[::width]
-    is_alike = (
-        fields == fields[:width] * len(own)
-        and all(keys[place::width] == own for place in range(1, width))
-        and len(set(fields[:width])) == width
-        and all(map(str.islower, fields[:width]))
-        and all(map(ne, own, own[1:]))
-        and not any(not key or key[0] == "_" or "/" in key for key in own)
-        and not any("/" in field for field in fields[:width])
-    )
-    return (own, tuple(fields[:width])) if is_alike else None
-
-
-def _last_sample(files: list[_File]) -> int:
-    """Where the last sample begins: what is read next may belong to it."""
-    key = None
-    for place in range(len(files) - 1, -1, -1):
-        parts = split_member(files[place][0])
-        if parts is None:
-            continue
-        if key is not None and parts[0] != key:
-            return place + 1
-        key = parts[0]
-    return 0
-
-
-def _grouped(item: Input, files: Iterable[_File], findings: Findings) -> Iterator[tuple[str, int, dict[str, Value]]]:
-    key, begin, fields = "", 0, dict[str, Value]()
-    for name, start, data in files:
-        parts = split_member(name)
-        if parts is None:
-            reason = f"{name!r} is no field of a sample: its name has no dot, or is one for notes"
-            findings.reject(item.path, reason, offset=start)
-            continue
-        found, field = parts
-        if found != key and fields:
-            yield key, begin, fields
-            fields = {}
-        if not fields:
-            key, begin = found, start
-        if field in fields:
-            findings.reject(item.path, f"{name!r} gives its sample the same field twice", offset=start)
-            continue
-        fields[field] = data
-    if fields:
-        yield key, begin, fields
-
-
-def _streamed(item: Input, pieces: Iterator[Piece], findings: Findings) -> Iterator[list[_File]]:
+def _streamed(item: Input, pieces: Iterator[Piece], findings: Findings) -> Iterator[list[File]]:
     """The files in the range, in order, complete; headers are read and checked many at a time. Raises Changed,
     Unreadable.
     """
@@ -154,7 +74,7 @@ def _streamed(item: Input, pieces: Iterator[Piece], findings: Findings) -> Itera
             continue
         data = b"".join(held)
         members, used, wanted, is_end = _complete(item, data, place)
-        view, files = memoryview(data), list[_File]()
+        view, files = memoryview(data), list[File]()
         if long_name is None and begin is None and all(kind in _FILE for _, _, _, kind in members):
             files = [(name, place + at, view[at + BLOCK : at + BLOCK + size]) for name, at, size, _ in members]
             members = []
