@@ -6,7 +6,7 @@ They cannot be cut, so one lies in one shard. A stream must come to its end, its
 import zlib
 from collections.abc import Iterator
 
-from components.dataset.blobs import READ_BYTES, Changed, Unreadable
+from components.dataset.blobs import Changed, Unreadable
 from components.dataset.inputs import Input
 from components.dataset.sources.pieces import Piece
 
@@ -15,6 +15,8 @@ EXPANDS = 4
 _SUFFIXES = (".gz", ".tgz")
 _ENDLESS = 1 << 62
 _GZIP = 31
+_MADE_BYTES = 1 << 20
+"""The most that is unpacked at once, however much it expands."""
 
 
 def is_packed(path: str) -> bool:
@@ -43,14 +45,14 @@ def _unpacked(path: str, pieces: Iterator[Piece]) -> Iterator[Piece]:
                     break
                 stream, num_streams = zlib.decompressobj(_GZIP), num_streams + 1
             try:
-                made = stream.decompress(data, READ_BYTES)
+                made = stream.decompress(data, _MADE_BYTES)
             except zlib.error as error:
                 yield Piece(place, Unreadable(path, f"cannot be unpacked: {error}", place))
                 return
             yield Piece(place, made)
             place += len(made)
             data, stream = (stream.unused_data, None) if stream.eof else (stream.unconsumed_tail, stream)
-    while stream is not None and not stream.eof and (made := stream.decompress(b"", READ_BYTES)):
+    while stream is not None and not stream.eof and (made := stream.decompress(b"", _MADE_BYTES)):
         yield Piece(place, made)
         place += len(made)
     if num_streams == 0 or (stream is not None and not stream.eof):
