@@ -1,6 +1,7 @@
 """Output of a run's stage pods as files, so that logs of a cluster are read like those of this machine."""
 
 import contextlib
+import re
 import tempfile
 import threading
 import time
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 2.0
 _LAST_LINES_SECONDS = 5.0
 _AT_ONCE = 8
+_OF_ARGO = re.compile(rb"time=\S+ level=\w+ msg=.* argo=true|Error: exit status \d+$")
+"""What Argo's own program, which starts the stage in its container, says there."""
 
 
 class PodLogs:
@@ -100,4 +103,5 @@ class PodLogs:
         with stream, path.open("wb", buffering=0) as file:
             self._files[pod.pod] = LogFile(pod.task, path, pod.started_at)
             for line in stream:
-                file.write(line + b"\n")
+                if not _OF_ARGO.match(line):
+                    file.write(line + b"\n")
