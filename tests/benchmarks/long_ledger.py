@@ -31,8 +31,8 @@ def figures(filled: LocalStore, folder: Path) -> Iterator[Figure]:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda key: store.replace(key, filled.read(key)), keys))
         num_records = Ledger(store, "e", "v1").state().seq
-        took = sorted(_seconds_to_fold(store) for _ in range(ROUNDS))
-        yield Figure(f"S3: fold of {num_records} records", took[ROUNDS // 2], "s", 1.0)
+        best = min(_seconds_to_fold(store) for _ in range(ROUNDS))
+        yield Figure(f"S3: fold of {num_records} records, best of {ROUNDS}", best, "s", 1.0)
         with running_proxy(server.port) as proxy:
             seen = S3Store(store._place, server.client_of(proxy.endpoint))
             yield from _requests(seen, proxy)
