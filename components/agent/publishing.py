@@ -63,7 +63,7 @@ def commit_step(context: RunContext, action: CommitStep) -> Committed | CommitFa
 
 def catch_up(context: RunContext) -> None:
     """Read what verify and retain have added to the ledger, so that the next commit finds its position at once."""
-    with suppress(ArgosyError):  # then whoever needs the ledger next says so
+    with suppress(ArgosyError, OSError):  # then whoever needs the ledger next says so
         context.ledger.state()
 
 
