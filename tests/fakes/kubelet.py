@@ -149,7 +149,7 @@ class Kubelet:
                 if not port_file.exists():
                     port_file.write_text(str(_free_port()))
                 data = json.dumps(
-                    json.loads(data) | {"coordinator_host": "127.0.0.1", "coordinator_port": int(port_file.read_text())}
+                    json.loads(data) | {"coordinator_host": "0.0.0.0", "coordinator_port": int(port_file.read_text())}
                 ).encode()
             (folder / "gang" / key).write_bytes(data)
 

@@ -79,6 +79,7 @@ class PodGang(Gang):
             folder,
             command,
             environ=environ,
+            coordinator_host="0.0.0.0",  # every address, as in a pod; to connect there is to connect here
             coordinator_file="",
             coordinator_port=free_port(),
             **{"workdir": "", **changes},
