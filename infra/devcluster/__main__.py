@@ -39,7 +39,9 @@ def _parser() -> argparse.ArgumentParser:
 
     command("host", _host, "install the Debian packages that the cluster needs")
     command("build", _build, "build programs and images, if they changed")
-    command("up", _up, "bring the cluster up, or what is missing of it").add_argument("--nodes", type=int, default=2)
+    bring_up = command("up", _up, "bring the cluster up, or what is missing of it")
+    bring_up.add_argument("--nodes", type=int, default=2)
+    bring_up.add_argument("--as-built", action="store_true", help="do not look whether anything must be built anew")
     take_down = command("down", _down, "take everything away")
     take_down.add_argument("--purge", action="store_true", help="the nodes' image stores too")
     command("status", lambda _: status(say), "every component, and what is wrong with it; exit code 1 if something is")
@@ -70,7 +72,7 @@ def _up(options: argparse.Namespace) -> None:
     if not 1 <= options.nodes <= MAX_NODES:
         raise BadInput("BadNumberOfNodes", f"{options.nodes} nodes are asked for", f"1 to {MAX_NODES}")
     host.check()
-    up.up(options.nodes, say)
+    up.up(options.nodes, say, as_built=options.as_built)
 
 
 def _down(options: argparse.Namespace) -> None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import yaml
+
 from components.errors import EnvironmentUnfit
 from infra.devcluster.commands import run, write
 from infra.devcluster.layout import BUILD, CHECKOUT
@@ -153,7 +155,7 @@ MANIFESTS = {
 
 def manifest_path(name: str) -> Path:
     group = next(group for group in GROUPS if group.name == MANIFESTS[name][0])
-    return BUILD / "manifests" / f"{name}-{inputs(group)[:12]}.yaml"
+    return BUILD / "manifests" / f"{name}-{inputs(group)[:12]}.json"
 
 
 def _render_manifests() -> None:
@@ -163,7 +165,8 @@ def _render_manifests() -> None:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             rendered = run([kubectl, "kustomize", module_folder(group, module) / folder])
-            write(path, rendered)
+            objects = [o for o in yaml.load_all(rendered, Loader=yaml.CSafeLoader) if o]
+            write(path, json.dumps(objects))  # five megabytes, which take seconds to read as YAML
 
 
 @contextmanager

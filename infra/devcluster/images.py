@@ -15,9 +15,10 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from components.errors import EnvironmentUnfit
 from infra.devcluster.base_image import base_archive
 from infra.devcluster.build import GROUPS, inputs, locked
-from infra.devcluster.commands import run
+from infra.devcluster.commands import run, write
 from infra.devcluster.layout import BUILD, CHECKOUT, Node
 
 FOLDER = BUILD / "images"
@@ -48,7 +49,18 @@ class Image:
 def build_all(say: Callable[[str], None]) -> tuple[Image, ...]:
     """The four images; one whose inputs did not change is not built again."""
     with locked(BUILD / "images.lock"):
-        return _build_all(say)
+        built = _build_all(say)
+        records = [{"name": i.name, "tag": i.tag, "digest": i.digest, "archive": str(i.archive)} for i in built]
+        write(FOLDER / "images.json", json.dumps(records))
+        return built
+
+
+def last_built() -> tuple[Image, ...]:
+    """As `build_all` left them."""
+    if not (FOLDER / "images.json").exists():
+        raise EnvironmentUnfit("NotBuilt", f"there is no {FOLDER / 'images.json'}", "make cluster-build")
+    records = json.loads((FOLDER / "images.json").read_text())
+    return tuple(Image(r["name"], r["tag"], r["digest"], Path(r["archive"])) for r in records)
 
 
 def _build_all(say: Callable[[str], None]) -> tuple[Image, ...]:

@@ -1,15 +1,14 @@
 """The objects of the cluster: upstream's custom resources and Roles as they are, and the few of our own."""
 
 import base64
+import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from infra.devcluster.build import manifest_path
-from infra.devcluster.commands import run
+from infra.devcluster.commands import run, write
 from infra.devcluster.control import BIN, S3_KEY, S3_SECRET
 from infra.devcluster.layout import ARGO_NAMESPACE, JOBSET_NAMESPACE, JOBSET_WEBHOOK_PORT, NAMESPACE, Layout
 
@@ -22,6 +21,16 @@ def apply(layout: Layout, objects: Iterable[Object]) -> None:
     """Server-side, so that custom resources of any size fit."""
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
     kubectl(layout, "apply", "--server-side", "--force-conflicts", "--filename", "-", stdin=text)
+
+
+def apply_once(layout: Layout, name: str, objects: Iterable[Object]) -> None:
+    """Unless just these were applied to this cluster before: the custom resources alone keep its API server busy."""
+    chosen = list(objects)
+    digest = hashlib.sha256(json.dumps(chosen).encode()).hexdigest()
+    stamp = layout.control.folder / f"applied-{name}"
+    if not stamp.exists() or stamp.read_text() != digest:
+        apply(layout, chosen)
+        write(stamp, digest)
 
 
 def kubectl(layout: Layout, *words: str, stdin: str | None = None) -> str:
@@ -177,4 +186,5 @@ def _tls_secret(layout: Layout, name: str, where: str) -> Object:
 
 
 def _upstream(name: str) -> list[Object]:
-    return [o for o in yaml.load_all(manifest_path(name).read_text(), Loader=yaml.CSafeLoader) if o]
+    objects: list[Object] = json.loads(manifest_path(name).read_text())
+    return objects

@@ -32,9 +32,12 @@ def prepare(say: Say) -> tuple[images.Image, ...]:
     return images.build_all(say)
 
 
-def up(num_nodes: int, say: Say) -> None:
-    """Raises EnvironmentUnfit naming the component and the end of its log when one does not get ready."""
-    pictures = prepare(say)
+def up(num_nodes: int, say: Say, *, as_built: bool = False) -> None:
+    """Raises EnvironmentUnfit naming the component and the end of its log when one does not get ready.
+
+    `as_built`: with programs and images as the last build left them, whatever the code says now.
+    """
+    pictures = images.last_built() if as_built else prepare(say)
     layout = Layout(num_nodes)
     with locked(LOCK):
         is_fresh = _settle(layout, say)
@@ -52,9 +55,9 @@ def up(num_nodes: int, say: Say) -> None:
         _start(control.first(layout))
         say(f"{_since(began)} API server and container runtimes")
         _start(control.second(layout))
-        manifests.apply(layout, manifests.definitions())
+        manifests.apply_once(layout, "definitions", manifests.definitions())
         _wait_established(layout)
-        manifests.apply(layout, manifests.settings(layout, site_packages()))
+        manifests.apply_once(layout, "settings", manifests.settings(layout, site_packages()))
         say(f"{_since(began)} custom resources, Roles, webhooks")
         images.import_everywhere(layout.nodes, pictures)
         say(f"{_since(began)} images")
