@@ -24,6 +24,7 @@ from components.diagnosis.worker import explain_worker
 
 _SILENT_SECONDS = 60.0
 """Agent 0 writes every 5 s; a state this old means that nobody writes it."""
+_DETAIL_LENGTH = 160
 _SLOW_SHARE = 0.5
 """Share of a limit after which people should look."""
 
@@ -76,6 +77,11 @@ def diagnose_progress(view: RunView, now: datetime) -> Diagnosis:
     )  # fmt: skip
 
 
+def _detail(message: str) -> str:
+    line = message.partition("\n")[0].rstrip(".")
+    return line if len(line) <= _DETAIL_LENGTH else f"{line[:_DETAIL_LENGTH]}…"
+
+
 def _first_line(stage: StageView) -> str:
     return stage.message.partition("\n")[0] or f"exit code {stage.exit_code}"
 
@@ -83,7 +89,7 @@ def _first_line(stage: StageView) -> str:
 def _pending(view: RunView, stage: StageView) -> Diagnosis:
     reason, cause, action = explain_pending(stage.engine_message)
     return Diagnosis(
-        reason=reason, cause=f"{stage.task} waits: {cause}", since=stage.started_at or view.created_at,
+        reason=reason, cause=f"{stage.task} waits: {cause}: {_detail(stage.engine_message)}", since=stage.started_at or view.created_at,
         actor=Actor.PLATFORM, action=action,
         evidence=(
             Evidence(object=f"stage {stage.task}", field="cluster says", value=stage.engine_message),
