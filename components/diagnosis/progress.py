@@ -89,7 +89,8 @@ def _first_line(stage: StageView) -> str:
 def _pending(view: RunView, stage: StageView) -> Diagnosis:
     reason, cause, action = explain_pending(stage.engine_message)
     return Diagnosis(
-        reason=reason, cause=f"{stage.task} waits: {cause}: {_detail(stage.engine_message)}", since=stage.started_at or view.created_at,
+        reason=reason, cause=f"{stage.task} waits: {cause}: {_detail(stage.engine_message)}",
+        since=stage.started_at or view.created_at,
         actor=Actor.PLATFORM, action=action,
         evidence=(
             Evidence(object=f"stage {stage.task}", field="cluster says", value=stage.engine_message),
