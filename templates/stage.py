@@ -60,7 +60,7 @@ def stage_template(
         command=["python", "-m", f"components.{module}"],
         args=[
             *([part] if part else []),
-            "--spec", canonical_json(spec.as_json()),
+            "--spec", _inert(spec),
             "--storage", workflow_parameter(STORAGE),
             "--run", workflow_parameter(RUN),
             "--workflow", "{{workflow.name}}",
@@ -83,3 +83,8 @@ def stage_template(
         pod_spec_patch=None if grace_seconds is None
         else canonical_json({"terminationGracePeriodSeconds": math.ceil(grace_seconds)}),
     )  # fmt: skip
+
+
+def _inert(spec: Document) -> str:
+    """The Spec as JSON in which nothing means anything to Argo (braces) or to Kubernetes (`$(NAME)`, `$$`)."""
+    return canonical_json(spec.as_json()).replace("$", "\\u0024")

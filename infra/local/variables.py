@@ -1,7 +1,7 @@
 """What `{{…}}` stands for: outputs of earlier tasks, items, inputs, workflow parameters. Pure, Argo's passes in order.
 
 task      workflow.*, tasks.*  →  item
-template  workflow.*           →  inputs.*  →  retries
+template  workflow.*           →  inputs.*  →  retries  →  $(NAME), which is Kubernetes'
 """
 
 import json
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from infra.local.events import Phase
+from infra.local.expansion import expand, expand_variables
 from infra.local.names import EXIT_NODE
 from infra.local.program import Leaf, Program, Task
 from infra.local.state import NodeState
@@ -63,7 +64,8 @@ def container_command(
     value = substitute(value, workflow)
     value = substitute(value, {f"inputs.parameters.{name}": text for name, text in value["inputs"].items()})
     value = substitute(value, {"retries": str(attempt)})
-    return value["argv"], value["image"], value["env"]
+    declared = expand_variables(value["env"].items())
+    return [expand(word, declared) for word in value["argv"]], value["image"], declared
 
 
 def _failures(items: list[dict[str, Any]]) -> str:

@@ -117,11 +117,12 @@ def _task(task: Mapping[str, Any]) -> dict[str, Any]:
 def _leaf(name: str, leaf: Mapping[str, Any]) -> dict[str, Any]:
     fields = dict(leaf)
     command = ["sh", "-c", fields.pop("run")] if "run" in fields else fields.pop("command")
+    env = [{"name": key, "value": value} for key, value in fields.pop("env", {}).items()]
     inputs = [_pair(item) for item in fields.pop("inputs", ())]
     outputs = [_pair(item) for item in fields.pop("outputs", ())]
     return {
         "name": name,
-        "container": {"image": "image", "command": command, "args": fields.pop("args", [])},
+        "container": {"image": "image", "command": command, "args": fields.pop("args", []), "env": env},
         "inputs": {"parameters": [{"name": name, **_said("value", value)} for name, value in inputs]},
         "outputs": {
             "parameters": [

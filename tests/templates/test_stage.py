@@ -58,3 +58,13 @@ def test_outputs_are_read_from_the_folder_the_stage_writes_to() -> None:
     assert built(outputs=("verdict",))["outputs"]["parameters"] == [
         {"name": "verdict", "valueFrom": {"path": "/argosy/out/verdict"}}
     ]
+
+
+def test_nothing_in_a_spec_means_anything_to_argo_or_kubernetes() -> None:
+    hostile = "$(ARGOSY_NODE) $$ {{retries}} \\$x"
+    spec = VerifySpec(experiment=hostile, model_version="v1", level="files", has_checkpoints=True)
+    text = built(spec=spec)["container"]["args"][1]
+
+    assert "$" not in text
+    assert "{{" not in text
+    assert json.loads(text)["experiment"] == hostile

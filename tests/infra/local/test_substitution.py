@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.local.expansion import expand, expand_variables
 from infra.local.substitution import SubstitutionError, substitute, tags
 
 
@@ -42,3 +43,18 @@ def test_tags_come_with_the_path_of_their_string():
     assert list(tags({"args": ["x", "{{a}}{{ b }}"], "env": {"k": "{{c}}"}})) == [
         ("args[1]", "a"), ("args[1]", "b"), ("env.k", "c"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("a$(A)b", "avb"), ("$(B)", "$(B)"), ("$$", "$"), ("$$(A)", "$(A)"), ("$$$(A)", "$v"), ("$A", "$A"),
+        ("$(A", "$(A"), ("x$", "x$"), ("$((1 + 2))", "$((1 + 2))"), ("$()", "$()"),
+    ],
+)  # fmt: skip
+def test_variables_are_expanded_as_kubernetes_does_it(text: str, expanded: str) -> None:
+    assert expand(text, {"A": "v"}) == expanded
+
+
+def test_a_variable_may_name_those_before_it() -> None:
+    assert expand_variables([("A", "1"), ("B", "$(A)$(C)"), ("C", "2")]) == {"A": "1", "B": "1$(C)", "C": "2"}
