@@ -56,8 +56,11 @@ class GangWatch:
             live.close()
 
     def _unready_nodes(self) -> frozenset[str]:
-        nodes, _ = self._nodes.snapshot()
-        return frozenset(item["name"] for item in nodes.values() if not item["is_ready"])
+        """Those that do not answer, and those whose object was deleted while we watched."""
+        nodes, gone = self._nodes.snapshot()
+        names = {item["name"] for item in nodes.values()}
+        lost = {item["name"] for item in gone.values()} - names
+        return frozenset(lost | {item["name"] for item in nodes.values() if not item["is_ready"]})
 
     def _complaints(self) -> Mapping[str, str]:
         events, _ = self._warnings.snapshot()

@@ -133,6 +133,10 @@ class Generation:
             self._narrator.tell(state)
         if self._first_exit_at is None and any(agent.has_exited for agent in agents):
             self._first_exit_at = time.monotonic()
+            for agent in agents:
+                if agent.has_exited and agent.exit_code != ExitCode.OK:
+                    where = f" on {agent.where}" if agent.where else ""
+                    self._around.log.info(f"the agent of node {agent.node_rank}{where} {agent.ending()}")
         self._look_at_nodes(agents)
         self._relay.poll(self._state)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from components.contracts.clock import now_text
 from components.contracts.document import DamagedDocument
 from components.contracts.gang import AgentProcess, GangState, GenerationView, LaunchState
 from components.contracts.layout import gang_folder, gang_state_key, launch_state_key
@@ -56,7 +57,7 @@ def read_history(store: ObjectStore, run: str, *, warn: Callable[[str], None]) -
     while generation in views or any(True for _ in store.list(gang_folder(run, generation=generation))):
         state = read_gang_state(store, run, generation=generation, warn=warn)
         states.extend([state] if state else [])
-        created_at = state.created_at if state else ""
+        created_at = state.created_at if state else now_text()  # nobody wrote down when: it was found now
         views.setdefault(generation, GenerationView(generation=generation, created_at=created_at))
         generation += 1
     return History(launch, tuple(views[number] for number in sorted(views)), tuple(states))

@@ -1,14 +1,17 @@
 """What a launcher does first, given what earlier ones left."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.contracts.gang import GangState, GenerationView, LaunchState
+from components.contracts.layout import log_chunk_key
 from components.contracts.lifecycle import RunState
 from components.launch.failure_policy import Finish, NewGeneration
-from components.launch.history import History, begin_after, count_restarts
+from components.launch.history import History, begin_after, count_restarts, read_history
 from components.ledger.state import BeginEntry, LedgerState
+from components.storage.local import LocalStore
 from tests.components.launch.values import AT, a_budget, a_generation, a_state, an_attempt
 
 RUN = "exp-abcde"
@@ -91,6 +94,14 @@ def test_without_checkpoints_agent_0_counts() -> None:
 def test_restarts_of_another_run_do_not_count() -> None:
     ledger = LedgerState(begins=(_begin(1, 0, charged=True, run="exp-other"),))
     assert count_restarts(a_history(ended(0)), ledger, RUN) == 0
+
+
+def test_a_generation_of_which_only_a_log_was_left_is_known_and_its_name_not_used_again(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.create(log_chunk_key(RUN, generation=0, stream="node-0", chunk=0), b"{}")
+    history = read_history(store, RUN, warn=pytest.fail)
+    assert [view.generation for view in history.generations] == [0]
+    assert history.next_generation == 1
 
 
 def _begin(term: int, generation: int, *, charged: bool, run: str = RUN) -> BeginEntry:
