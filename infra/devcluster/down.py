@@ -4,34 +4,38 @@ Nothing by the name of a program: only what is in our control groups, below our 
 """
 
 import contextlib
+import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from components.errors import ArgosyError
 from infra.devcluster import cgroups, manifests, network, node
 from infra.devcluster.commands import run
-from infra.devcluster.layout import BUILD, NAME, STATE, Layout, Machine, Node
+from infra.devcluster.layout import BUILD, MAX_NODES, NAME, STATE, Layout, Machine, Node
 from infra.devcluster.process import RECORDS, boot_id, is_alive
 
 CNI_CACHE = Path("/var/lib/cni/results")
 SHIM_SOCKETS = Path("/run/containerd/s")
+_CONTAINER = re.compile(r"io\.containerd\.runtime\.v2\.task/k8s\.io/([0-9a-f]{64})")
+"""As a container runtime's log names each container it starts."""
 POD_LOG_LINKS = Path("/var/log/containers")
 
 
 def down(say: Callable[[str], None], *, keep_images: bool = True) -> None:
     """Idempotent; works on what a killed `up` or another checkout left."""
     say(f"ended {cgroups.kill(f'/{NAME}') + _kill_recorded()} processes")
-    strays = [*_shim_sockets(), *_cni_results()]
+    shared = _strays()
     say(f"unmounted {unmount_below(STATE)} mounts")
     network.down()
     if cgroups.exists(f"/{NAME}"):
         cgroups.remove(f"/{NAME}")
-    for path in strays:
+    for path in shared:
         path.unlink(missing_ok=True)
     for folder in (CNI_CACHE, SHIM_SOCKETS, SHIM_SOCKETS.parent):
         with contextlib.suppress(OSError):  # not there, or others use it
@@ -99,21 +103,23 @@ def _kill_recorded() -> int:
     return count
 
 
-def _shim_sockets() -> list[Path]:
-    """Sockets of containers' supervisors stand in a folder that every containerd of the host shares."""
-    found = []
-    for path in STATE.glob("node-*/containerd/state/io.containerd.runtime.v2.task/*/*/address"):
-        with contextlib.suppress(OSError):
-            found.append(Path(path.read_text().strip().removeprefix("unix://")))
-    return [path for path in found if path.is_relative_to(SHIM_SOCKETS)]
+def strays(machine: Node, ids: Iterable[str], results: Iterable[Path]) -> list[Path]:
+    """Files about those containers in folders that all of a host's containerds and network plugins share."""
+    known = set(ids)
+    named = (
+        f"{machine.containerd_socket}/k8s.io/{i}" for i in sorted(known)
+    )  # as containerd names a supervisor's socket
+    sockets = [SHIM_SOCKETS / hashlib.sha256(name.encode()).hexdigest() for name in named]
+    return sockets + [path for path in results if path.name.startswith(f"{NAME}-") or known & set(path.name.split("-"))]
 
 
-def _cni_results() -> list[Path]:
-    """What the network plugins remember of each of our sandboxes."""
-    sandboxes = [path.name for path in STATE.glob("node-*/containerd/root/io.containerd.grpc.v1.cri/sandboxes/*")]
-    found = list(CNI_CACHE.glob(f"{NAME}-*"))
-    for sandbox in sandboxes:
-        found += CNI_CACHE.glob(f"*-{sandbox}-*")
+def _strays() -> list[Path]:
+    found: list[Path] = []
+    results = list(CNI_CACHE.iterdir()) if CNI_CACHE.is_dir() else []
+    for machine in Layout(MAX_NODES).nodes:
+        log = STATE / "logs" / f"containerd-{machine.name}.log"
+        ids = set(_CONTAINER.findall(log.read_text(errors="replace"))) if log.exists() else set()
+        found += strays(machine, ids, results)
     return found
 
 
