@@ -1,4 +1,7 @@
-"""A Kubernetes API server at the wire: objects, resource versions, watches, and the ways in which it can misbehave."""
+"""A Kubernetes API server at the wire: objects, resource versions, watches, and the ways in which it can misbehave.
+
+Long because it is one server: its state, what it answers, and how it fails.
+"""
 
 import json
 import queue
