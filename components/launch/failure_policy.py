@@ -2,6 +2,8 @@
 
 Agent 0 coordinates the gang, so its verdict counts; without one (it died, or lost its peers) another agent's verdict
 about its node or the environment counts; without any the gang was lost, which a new generation may mend.
+
+Long because what counts before what is easier to follow in one place.
 """
 
 from collections.abc import Sequence
@@ -188,7 +190,10 @@ def _taken_away(ending: Ending, budget: Budget) -> Decision | None:
     if not gone or not _left_for_lack_of_peers(ending):
         return None
     lost = [agent for agent in gone if agent.disruption == NODE_LOST]
-    first = (lost or gone)[0]
+    taken = [
+        agent for agent in gone if agent.disruption != POD_DELETED
+    ]  # times have seconds only: a reason counts more
+    first = (lost or taken or gone)[0]
     seen = f"node {first.node_rank} {f'(on {first.where}) ' if first.where else ''}"
     if lost:
         return _lost_node(lost, f"{seen}was lost: its machine does not answer any more", budget)

@@ -52,8 +52,11 @@ def agent_statuses(view: GangView) -> tuple[AgentStatus, ...]:
     """Every node of the gang, by rank."""
     newest = _newest_by_rank(view.pods)
     first_end = min((end for pod in newest.values() if (end := _own_end(pod)) is not None), default=None)
+    asked = [at for pod in newest.values() if (at := _asked_to_go_at(pod.object)) is not None]
     return tuple(
-        _status(view, node_rank, newest[node_rank], first_end) if node_rank in newest else _without_pod(view, node_rank)
+        _status(view, node_rank, newest[node_rank], first_end, min(asked, default=None))
+        if node_rank in newest
+        else _without_pod(view, node_rank)
         for node_rank in range(view.num_nodes)
     )
 
@@ -68,12 +71,18 @@ def _newest_by_rank(pods: Iterable[SeenPod]) -> dict[int, SeenPod]:
     return found
 
 
-def _status(view: GangView, node_rank: int, pod: SeenPod, first_end: datetime | None) -> AgentStatus:
+def _status(
+    view: GangView, node_rank: int, pod: SeenPod, first_end: datetime | None, first_asked: datetime | None
+) -> AgentStatus:  # fmt: skip
     node = str(pod.object.get("spec", {}).get("nodeName", ""))
     status = _look(pod, node_rank)
-    # Who was asked to go after another one had ended, or by us, is not to blame for how it goes.
+    # Who was asked to go by us, or after another one had ended or been asked, is not to blame for how it goes.
     asked_at = _asked_to_go_at(pod.object)
-    followed = asked_at is not None and (view.is_removed or (first_end is not None and asked_at >= first_end))
+    followed = asked_at is not None and (
+        view.is_removed
+        or (first_end is not None and asked_at >= first_end)
+        or (first_asked is not None and asked_at > first_asked)
+    )
     reason = _disruption_reason(pod.object)
     is_lost = status.exit_code is None and (node in view.unready_nodes or reason in _TAKEN_FOR_ITS_NODE)
     disruption = reason or (POD_DELETED if asked_at is not None and not followed else "")

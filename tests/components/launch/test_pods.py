@@ -122,6 +122,19 @@ def test_an_evicted_pod_was_taken_by_the_cluster_and_costs_no_restart() -> None:
     )
 
 
+@pytest.mark.parametrize("second", ["30", "31"])
+def test_the_job_controllers_own_deletions_after_an_eviction_are_nobodys(second: str) -> None:
+    # Seen on a cluster: the evicted pod went, and the Job controller deleted the other before that had ended, too.
+    pods = [
+        ended(0, 83, "2026-11-29T12:10:05Z", deleted_at=f"2026-11-29T12:10:{second}Z", grace=30),
+        ended(1, 83, deleted_at="2026-11-29T12:10:30Z", grace=30, disruption="EvictionByEvictionAPI"),
+    ]
+    decision = decide(Ending(agent_statuses(view(*pods)), a_state(exit_code=83, reason="StopRequested")), BUDGET)
+    assert isinstance(decision, NewGeneration)
+    assert (decision.reason, decision.charged) == ("Preempted", False)
+    assert "node 1" in decision.seen
+
+
 def test_a_pod_that_somebody_deleted_costs_a_restart() -> None:
     pods = [ended(0, 83), ended(1, 83, "2026-11-29T12:10:01Z", deleted_at="2026-11-29T12:10:30Z")]
     decision = decide(Ending(agent_statuses(view(*pods)), a_state(exit_code=83, reason="StopRequested")), BUDGET)
