@@ -13,9 +13,7 @@ def _power_on(machine: Node, layout: Layout) -> None:
     network.mend(machine)
     cgroups.create(machine.cgroup)
     for component in node.components(machine, layout):
-        start(component)
-    for component in node.components(machine, layout):
-        wait_ready(component)
+        _start(component)  # one by one: a kubelet ends when its container runtime does not answer
 
 
 ON_NODE: dict[str, tuple[str, Callable[[Node, Layout], object]]] = {

@@ -5,6 +5,8 @@ runtime with its own root, state, socket and runc folder.
 """
 
 import json
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import yaml
@@ -24,14 +26,9 @@ def containerd(node: Node) -> Component:
     write(folder / "cni" / "10-bridge.conflist", json.dumps(_cni(node)))
     config = folder / "config.toml"
     write(config, _containerd_config(node, folder))
-    socket = node.containerd_socket
-
-    def missing() -> str:
-        return "" if socket.is_socket() else f"no socket {socket}"
-
     return Component(
         f"containerd-{node.name}", node, ("/usr/bin/containerd", "--config", str(config)),
-        files=(config, folder / "cni" / "10-bridge.conflist"), missing=missing,
+        files=(config, folder / "cni" / "10-bridge.conflist"), missing=_accepts(node.containerd_socket),
     )  # fmt: skip
 
 
@@ -69,6 +66,20 @@ def proxy(node: Node, layout: Layout) -> Component:
 def components(node: Node, layout: Layout) -> tuple[Component, ...]:
     """In order of start."""
     return containerd(node), kubelet(node, layout), proxy(node, layout)
+
+
+def _accepts(path: Path) -> Callable[[], str]:
+    """Ready when something listens there; the file alone may be a dead one's."""
+
+    def missing() -> str:
+        try:
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(path))
+                return ""
+        except OSError as error:
+            return f"{path}: {error}"
+
+    return missing
 
 
 def _cni(node: Node) -> dict[str, object]:
