@@ -9,7 +9,7 @@ from pathlib import Path
 
 from components.runtime.processes import kill_descendants
 from infra.local.program import Leaf
-from infra.local.supervisor import KILL_ALL, KILLED
+from infra.local.supervisor import KILL_ALL
 
 _SUPERVISOR_PATIENCE_SECONDS = 10.0
 
@@ -76,7 +76,7 @@ def reap(running: Mapping[int, Running]) -> Iterator[tuple[Running, int]]:
         if code < 0:
             # A supervisor that was killed could not clean up; its processes are our children now.
             kill_descendants(os.getpid(), keep=frozenset(running.keys() - {pid}))
-            code = KILLED
+            code = 128 - code
         yield running[pid], code
 
 

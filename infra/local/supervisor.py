@@ -4,7 +4,7 @@
 
 The supervisor is the subreaper of everything below it, so what a command leaves running (daemons, wrappers' children,
 orphans in other sessions) becomes the supervisor's child, and is killed when the command ends, as a container's
-processes are. It exits with the command's exit code, 137 for a signal of any kind.
+processes are. It exits with the command's exit code, 128 + N for signal N.
 
 The kernel tells it when the engine is gone (PDEATHSIG); then it kills everything at once. Until it is done it holds the
 run's lock, which it inherited: an engine that gets the lock knows that nothing of its predecessor is left.
@@ -22,8 +22,6 @@ from typing import NoReturn
 
 from components.runtime.processes import become_subreaper, die_with_parent, kill_descendants
 
-KILLED = 137
-"""Exit code of a command that a signal ended, whichever: in a pod Argo's own parent process says no more than that."""
 KILL_ALL = signal.SIGUSR1
 """Tells a supervisor to SIGKILL everything; also what it gets when the engine dies."""
 
@@ -145,7 +143,7 @@ def _reap(main: int) -> int | None:
             return None
         if pid == main:
             code = os.waitstatus_to_exitcode(status)
-            return KILLED if code < 0 else code
+            return 128 - code if code < 0 else code
 
 
 def _kill_the_rest(main: int) -> None:

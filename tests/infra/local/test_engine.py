@@ -164,11 +164,11 @@ def test_last_words_become_the_nodes_message(engine):
     assert run.state.nodes["a"].message == "main: Error (exit code 78): BadCorpus: empty"
 
 
-def test_a_container_killed_by_any_signal_has_argos_exit_code(engine):
+def test_a_container_killed_by_a_signal_has_128_and_its_number(engine):
     run = engine(a_workflow([a_task("a")], [a_shell("a", "kill -SEGV $$$$")]))
 
-    assert run.run() == 137
-    assert run.state.nodes["a"].message == "main: Error (exit code 137)"
+    assert run.run() == 139
+    assert run.state.nodes["a"].message == "main: Error (exit code 139)"
 
 
 @pytest.mark.parametrize(
