@@ -193,7 +193,7 @@ def test_without_data_no_agent_starts(place: Place) -> None:
 
 
 def test_outside_the_local_engine_auto_finds_no_backend(place: Place) -> None:
-    stage = place.start(a_spec(), ARGOSY_TARGET="kubernetes")
+    stage = place.start(a_spec(), ARGOSY_TARGET="kubernetes", KUBECONFIG="", KUBERNETES_SERVICE_HOST="")
     assert stage.wait() == 81
     assert stage.last_words.startswith("NoBackend: ")
 
