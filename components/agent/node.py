@@ -10,7 +10,6 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from components.agent.guard_link import GuardLink
 from components.agent.messages import (
     Check,
     Checked,
@@ -37,7 +36,7 @@ from components.agent.node_attempt import NodeAttempt, how_it_ended
 from components.agent.node_checks import check_node, device_question, visible_gpus
 from components.agent.node_data import NodeData
 from components.agent.node_resume import NodeResume
-from components.agent.pod_guard import PodGuardLink
+from components.agent.pod_guard import link_to_guard
 from components.agent.publishing import publish_step
 from components.agent.ranks import rank_environment
 from components.agent.run_context import RunContext
@@ -64,7 +63,7 @@ class Node:
     ) -> None:  # fmt: skip
         """`disk` runs the slow copies, one at a time; `keep` tells which children are not the guard's."""
         self._context, self._emit, self._disk, self._tasks, self._keep = context, emit, disk, tasks, keep
-        self._guard = self._guard_link(tasks)
+        self._guard = link_to_guard(context, on_message=self._on_guard, on_lost=self._on_guard_lost, tasks=tasks)
         self._hello: dict[str, Any] = {}
         self._data, self._resume = NodeData(context), NodeResume(context)
         self._attempt: NodeAttempt | None = None
@@ -79,15 +78,6 @@ class Node:
         self._hello = hello = await self._guard.open()
         self._context.log.info("the guard is there", pid=hello["pid"], python=hello["python"])
         self._tasks.start(self._poll_forever())
-
-    def _guard_link(self, tasks: Tasks) -> GuardLink:
-        context = self._context
-        if context.pod is None:
-            return GuardLink(context.workdir, on_message=self._on_guard, on_lost=self._on_guard_lost, tasks=tasks)
-        return PodGuardLink(
-            context.pod, on_message=self._on_guard, on_lost=self._on_guard_lost, tasks=tasks,
-            wait_seconds=context.spec.limits.start_seconds,
-        )  # fmt: skip
 
     async def close(self) -> None:
         """Leave no process behind."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from components.agent.guard_link import MAX_LINE_BYTES, GuardFailed, GuardLink, listen
 from components.agent.pod import PodSide
+from components.agent.run_context import RunContext
 from components.agent.tasks import Tasks
 from components.contracts.units import format_duration
 
@@ -88,3 +89,13 @@ class PodGuardLink(GuardLink):
 def _peer_uid(writer: asyncio.StreamWriter) -> int:
     credentials: bytes = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return int.from_bytes(credentials[4:8], sys.byteorder)
+
+
+def link_to_guard(
+    context: RunContext, *, on_message: Callable[[dict[str, Any]], None], on_lost: Callable[[str], None], tasks: Tasks
+) -> GuardLink:
+    """The guard of this node: a child of ours, or in a pod whoever calls from the program's container."""
+    if context.pod is None:
+        return GuardLink(context.workdir, on_message=on_message, on_lost=on_lost, tasks=tasks)
+    wait_seconds = context.spec.limits.start_seconds
+    return PodGuardLink(context.pod, on_message=on_message, on_lost=on_lost, tasks=tasks, wait_seconds=wait_seconds)
