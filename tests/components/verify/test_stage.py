@@ -8,11 +8,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from components.contracts.checkpoint import VerifyLevel
 from components.errors import ArgosyError
+from components.integrity.compare import Previous
+from components.integrity.verify import types_of
 from components.ledger.ledger import Ledger
 from components.ledger.records import Retire, Retired
 from components.runtime.log import Log
@@ -176,6 +179,25 @@ def test_another_run_may_have_another_model(ledger: Ledger, tmp_path: Path) -> N
     assert found.code == 0
     assert "types changed since step-10-term-1: weight F32[4] -> F32[1]" in found.log
     assert "tensors that are new since step-10-term-1: new" in found.log
+
+
+class Vanishing(LocalStore):
+    """A cleaner deletes `b.safetensors` between any look at the folder and the look into that file."""
+
+    def open(self, key: str) -> BinaryIO:
+        if key.endswith("/b.safetensors"):
+            (self.root / key).unlink(missing_ok=True)
+        return super().open(key)
+
+
+def test_a_checkpoint_that_is_cleaned_away_meanwhile_is_not_compared_with(ledger: Ledger, tmp_path: Path) -> None:
+    files = dict.fromkeys(("a.safetensors", "b.safetensors"), safetensors_bytes({"head": [1.0]}))
+    a_checkpoint(ledger, a_stage(tmp_path / "a", files), step=10, term=a_begun_run(ledger))
+    entry = ledger.state().checkpoints["step-10-term-1"]
+    before = Previous(entry.checkpoint, entry.folder, entry.manifest_sha256, is_same_run=True)
+
+    assert set(types_of(ledger.store, before)) == {"a.safetensors:head", "b.safetensors:head"}
+    assert types_of(Vanishing(tmp_path / "storage"), before) == {}
 
 
 def test_nothing_is_loaded_beside_the_ranks(ledger: Ledger, stage: Path) -> None:
