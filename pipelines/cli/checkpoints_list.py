@@ -1,18 +1,13 @@
 """`checkpoints list`: a table of what there is and why it is kept."""
 
-from collections.abc import Iterable
-
 import click
 
-from components.contracts import layout
-from components.contracts.document import DamagedDocument
-from components.contracts.retention import RetentionPlan
 from components.contracts.run_view import CheckpointRow, ClaimView
 from components.contracts.units import format_size
 from components.report.run_view import read_checkpoints
 from components.report.text import plain_line
-from components.storage.base import ObjectNotFound, ObjectStore
 from pipelines.cli.checkpoints_place import Place, place_options
+from pipelines.cli.checkpoints_policy import kept_reasons
 from pipelines.cli.options import output_option, print_json
 from pipelines.cli.present import local_time, table
 
@@ -28,7 +23,7 @@ def list_(place: Place, all_: bool, output: str) -> None:
     """
     rows, claim = read_checkpoints(place.ledger)
     shown = [row for row in rows if all_ or row.status != "retired"]
-    reasons = kept_reasons(place.store, [row.run for row in rows])
+    reasons = kept_reasons(place, place.ledger.state())
     if output == "json":
         print_json(
             {
@@ -39,18 +34,6 @@ def list_(place: Place, all_: bool, output: str) -> None:
         )  # fmt: skip
         return
     click.echo("\n".join(_lines(place, shown, len(rows) - len(shown), reasons, claim)))
-
-
-def kept_reasons(store: ObjectStore, runs: Iterable[str]) -> dict[str, str]:
-    """Why each one is kept, from the plan of the run that committed last and left one."""
-    for run in dict.fromkeys(runs):
-        key = layout.retention_plan_key(run)
-        try:
-            plan = RetentionPlan.from_bytes(store.read(key), where=store.uri_of(key))
-        except (ObjectNotFound, DamagedDocument):
-            continue
-        return {item.checkpoint: item.reason for item in plan.decisions if item.action == "keep"}
-    return {}
 
 
 def _lines(
@@ -87,5 +70,6 @@ def metrics_text(metrics: "dict[str, float]") -> str:
 
 
 def _reason(row: CheckpointRow, reasons: dict[str, str]) -> str:
-    text = reasons.get(row.checkpoint, "") or plain_line(row.reason)
-    return ", ".join(part for part in ("pinned" if row.pinned else "", text) if part)
+    text = plain_line(reasons.get(row.checkpoint, "") or row.reason)
+    is_told = not row.pinned or text.startswith("pinned")
+    return text if is_told else ", ".join(part for part in ("pinned", text) if part)

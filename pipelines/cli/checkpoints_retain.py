@@ -15,6 +15,7 @@ from components.ledger.ledger import LedgerState
 from components.report.text import plain_line
 from components.runtime.log import Log
 from pipelines.cli.checkpoints_place import Place, place_options
+from pipelines.cli.checkpoints_policy import retain_section
 from pipelines.cli.options import output_option, print_json
 from pipelines.cli.present import table
 
@@ -31,8 +32,8 @@ def retain(
 ) -> None:
     """Apply the retention policy, or show its plan.
 
-    The policy is that of -c or of the latest run; options change single rules of it. Whatever the policy: the newest
-    two verified ones, pinned ones, and what a running gang resumed from stay.
+    The policy is that of -c or of the experiment's latest run; options change single rules of it. Whatever the policy:
+    the newest two verified ones, pinned ones, and what a running gang resumed from stay.
     """
     from components.retain.apply import apply_retention
     from components.retain.objects import Doomed, doomed_objects
@@ -62,12 +63,13 @@ def policy_of(place: Place, changes: dict[str, Any]) -> RetentionPolicy:
 
     from pipelines.sections import RetainSection
 
-    if place.retain is None and "keep_last" not in changes:
+    section = retain_section(place)
+    if section is None and "keep_last" not in changes:
         raise BadInput("Usage", "no policy is known for these checkpoints", "give -c run.yaml, or --keep-last N")
     try:
         if "keep_for" in changes:
             changes = {**changes, "keep_for": parse_duration(changes["keep_for"])}
-        described = RetainSection.model_validate_json(json.dumps(place.retain or {})).policy()
+        described = RetainSection.model_validate_json(json.dumps(section or {})).policy()
         return RetentionPolicy.model_validate({**described.model_dump(), **changes})
     except ValidationError as error:
         problems = [Problem(f"--{path_of(item['loc']).replace('_', '-')}", item["msg"]) for item in error.errors()]

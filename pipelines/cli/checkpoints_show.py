@@ -12,8 +12,9 @@ from components.ledger.ledger import CheckpointEntry, LedgerState
 from components.report.run_view import read_checkpoints
 from components.report.text import plain_line
 from components.storage.base import ObjectNotFound, ObjectStore
-from pipelines.cli.checkpoints_list import kept_reasons, metrics_text, status_text
+from pipelines.cli.checkpoints_list import metrics_text, status_text
 from pipelines.cli.checkpoints_place import Place, find_checkpoint, place_options
+from pipelines.cli.checkpoints_policy import kept_reasons
 from pipelines.cli.options import output_option, print_json
 from pipelines.cli.present import local_time, table
 
@@ -32,8 +33,7 @@ def show(place: Place, checkpoint: str | None, output: str) -> None:
     state = place.ledger.state()
     entry = find_checkpoint(place, state, checkpoint)
     manifest = read_manifest_of(place.store, entry)
-    runs = [other.run for other in state.newest_first()]
-    reason = kept_reasons(place.store, runs).get(entry.checkpoint, "")
+    reason = plain_line(kept_reasons(place, state).get(entry.checkpoint, ""))
     parents = parents_of(state, entry)
     if output == "json":
         row = next(row for row in read_checkpoints(place.ledger)[0] if row.checkpoint == entry.checkpoint)

@@ -11,6 +11,7 @@ from components.contracts.layout import checkpoint_folder
 from components.ledger.ledger import Ledger, commit, mark_verified
 from components.ledger.publish import publish_files, write_manifest
 from components.storage.local import LocalStore
+from infra.local import client
 from pipelines.cli.main import run
 from tests.components.ledger.building import (
     DATA_VERSION,
@@ -20,6 +21,7 @@ from tests.components.ledger.building import (
     a_stage,
     safetensors_bytes,
 )
+from tests.pipelines.cli.conftest import a_manifest
 
 RUN = "gpt-aaaaa"
 
@@ -148,6 +150,24 @@ def test_the_policy_of_a_description_is_the_default(shell: Shell, tmp_path: Path
     best = {"metric": "loss", "mode": "min", "count": 1}
     assert value["policy"] == {"keep_last": 2, "keep_best": best, "keep_for": 604800.0, "keep_every_steps": 150}
     assert {item["action"] for item in value["decisions"]} == {"keep"}
+
+
+@pytest.mark.parametrize(("model_version", "keep_last"), [("v1", 5), ("v9", None)])
+def test_the_policy_of_a_named_experiment_is_that_of_its_newest_run(
+    shell: Shell, home: Path, model_version: str, keep_last: int | None
+) -> None:
+    for run_name, experiment, count in (("gpt-b2c4d", "gpt", 4), ("gpt-c2c4d", "gpt", 5), ("tiny-d2c4d", "tiny", 6)):
+        client.create_run(
+            home=home, manifest=a_manifest({"launch": "true"}), run=run_name, experiment=experiment,
+            model_version=model_version, parameters={"storage": shell.ledger.store.uri},
+            description={"retain": {"keep_last": count}}, argv=["pipelines/train.py", "submit"],
+        )  # fmt: skip
+
+    code = shell("retain", "--dry-run", "-o", "json")
+
+    assert code == (78 if keep_last is None else 0)
+    assert (json.loads(shell.said)["policy"] if shell.said else {}).get("keep_last") == keep_last
+    assert ("no policy is known" in shell.complained) == (keep_last is None)
 
 
 def test_export_copies_to_a_new_folder(shell: Shell, tmp_path: Path) -> None:
