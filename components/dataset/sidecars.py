@@ -30,7 +30,7 @@ def sidecars(manifest: ShardManifest) -> dict[str, bytes]:
 
 
 def _paths(manifest: ShardManifest) -> list[str]:
-    return [shard.files[0].path for shard in manifest.shards]
+    return [shard.files[0].path for shard in manifest.shards if shard.files]
 
 
 def _mds_index(manifest: ShardManifest, options: SampleOptions) -> bytes:

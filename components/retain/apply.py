@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
+from components.contracts.checkpoint import VerifyLevel
 from components.contracts.layout import ledger_folder
 from components.contracts.retention import RetentionPlan, RetentionPolicy
 from components.contracts.units import format_size
@@ -43,17 +44,16 @@ def apply_retention(
 
 
 def _retire(ledger: Ledger, policy: RetentionPolicy, *, run: str, log: Log, now: datetime) -> None:
-    whole: set[str] = set()
+    looked_at: set[tuple[str, VerifyLevel]] = set()
 
     def decide(state: LedgerState) -> Change | None:
         going = to_retire(state, plan_retention(state, policy, now))
         if not going:
             return None
         survivors = counted_on(state, policy)
-        damaged = _damaged(ledger, [entry for entry in survivors if entry.checkpoint not in whole])
+        damaged = _damaged(ledger, survivors, looked_at)
         if damaged is not None:
             return damaged
-        whole.update(entry.checkpoint for entry in survivors)
         return Retire(
             run=run, checkpoints=tuple(Retired(checkpoint=item.checkpoint, reason=item.reason) for item in going),
             survivors=tuple(entry.checkpoint for entry in survivors),
@@ -68,17 +68,24 @@ def _retire(ledger: Ledger, policy: RetentionPolicy, *, run: str, log: Log, now:
             log.info(f"delete {item.checkpoint}: {item.reason}", checkpoint=item.checkpoint)
 
 
-def _damaged(ledger: Ledger, survivors: list[CheckpointEntry]) -> Quarantine | None:
-    """The first survivor whose files are not all there any more: it must not be counted on.
+def _damaged(
+    ledger: Ledger, survivors: list[CheckpointEntry], looked_at: set[tuple[str, VerifyLevel]]
+) -> Quarantine | None:
+    """The first survivor that is not what was committed any more: it must not be counted on.
 
-    Only those are looked at that the rule counts on, a handful whatever else is kept, and each once in a call: what
-    another rule keeps as well takes no part in the promise.
+    Of the newest every byte is read: bits rot without a trace in names and sizes, and one at least must be good now.
+    Of the others names and sizes are compared. Only those are looked at that the rule counts on, a handful whatever
+    else is kept, and each once in a call: what another rule keeps as well takes no part in the promise.
     """
-    for entry in survivors:
-        faults = verify_checkpoint(ledger.store, entry.folder, entry.manifest_sha256, "files")
+    for number, entry in enumerate(survivors):
+        level: VerifyLevel = "files" if number else "digests"
+        if (entry.checkpoint, level) in looked_at:
+            continue
+        faults = verify_checkpoint(ledger.store, entry.folder, entry.manifest_sha256, level)
         if faults:
             return Quarantine(checkpoint=entry.checkpoint, reason=str(faults[0]))
         _require_readable(ledger.store, entry)
+        looked_at.add((entry.checkpoint, level))
     return None
 
 

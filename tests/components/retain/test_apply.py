@@ -100,6 +100,23 @@ def test_a_survivor_that_is_not_whole_is_not_counted_on(ledger: Ledger, stage: P
     assert reason == "state.json: is missing (expected 11 bytes)"
 
 
+def test_good_ones_stay_when_newer_ones_rotted_without_a_change_of_size(ledger: Ledger, stage: Path) -> None:
+    verified_steps(ledger, stage, 10, 20, 30, 40)
+    for entry in ledger.state().newest_first("verified")[:2]:
+        path = Path(str(ledger.store.local_path(f"{entry.folder}/model.safetensors")))
+        rotten = bytearray(path.read_bytes())
+        rotten[-1] ^= 1
+        path.write_bytes(rotten)
+
+    applied(ledger)
+
+    assert statuses(ledger) == {
+        "step-10-term-1": "verified", "step-20-term-1": "verified", "step-30-term-1": "retired",
+        "step-40-term-1": "quarantined",
+    }  # fmt: skip
+    assert "SHA-256 differs" in ledger.state().checkpoints["step-40-term-1"].reason
+
+
 def test_nothing_goes_while_a_survivor_may_not_be_read(
     tmp_path: Path, stage: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
