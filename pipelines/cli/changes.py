@@ -3,6 +3,7 @@
 from components.contracts.clock import parse_utc
 from components.contracts.run_view import CheckpointRow, RunView, StageState, StageView
 from components.report.text import plain_line
+from pipelines.cli.passed_over import passed_over
 from pipelines.cli.present import seconds_text, short
 
 _PROGRESS_SHARE = 0.05
@@ -34,6 +35,8 @@ def changes(before: RunView | None, after: RunView) -> list[str]:
         lines.append(
             f"gang {after.gang.state.value}" + (f": {plain_line(after.gang.message)}" if after.gang.message else "")
         )
+    told = passed_over(before) if before else []
+    lines += [f"resumes from {source}: {text}" for source, text in passed_over(after) if (source, text) not in told]
     known = {row.checkpoint: row.status for row in before.checkpoints} if before else {}
     for row in reversed(after.checkpoints):
         if row.run == after.run and known.get(row.checkpoint) != row.status:

@@ -8,6 +8,7 @@ from rich.text import Text
 from components.contracts.run_view import RunView
 from components.report.text import plain_line
 from pipelines.cli.follow import now
+from pipelines.cli.passed_over import passed_over
 from pipelines.cli.present import progress, stage_rows
 
 _COLOURS = {
@@ -67,5 +68,6 @@ class LiveShow:
             if row:
                 text.append(f"{'; ' if where else ''}newest checkpoint: step {row.step} {row.status}")
             rows.append(text)
+        rows += [Text(f"resumes from {source}: {text}", style="yellow") for source, text in passed_over(view)[-1:]]
         rows += [Text(plain_line(text), style="yellow") for text in self._said]
         return Group(*rows)

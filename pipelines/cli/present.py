@@ -17,6 +17,7 @@ from components.diagnosis.diagnose import Diagnosis
 from components.diagnosis.verdict import COMMAND
 from components.errors import ExitCode
 from components.report.text import plain, plain_line
+from pipelines.cli.passed_over import passed_over
 
 _NAMES_SHOWN = 4
 _SHARD_TASK = re.compile(r"shard-task-\d+$")
@@ -149,6 +150,8 @@ def facts(view: RunView) -> Iterator[tuple[str, str]]:
         yield "checkpoint", f"step {row.step}, {level}" + (f", {metrics}" if metrics else "") + f", {row.checkpoint}"
     elif view.checkpoint:
         yield "checkpoint", view.checkpoint
+    for source, text in passed_over(view):
+        yield "resumed from", f"{source}: {text}"
     for row in view.checkpoints:
         if row.run == view.run and row.status == "quarantined":
             yield "quarantined", f"{row.checkpoint}: {plain_line(row.reason)}"
