@@ -4,9 +4,11 @@ import importlib.metadata
 import os
 import sys
 import tempfile
+import threading
 import tomllib
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -49,28 +51,49 @@ def examine(config: TrainConfig, *, home: Path, storage: str, workdir: Path) -> 
         Probe(linux, lambda: judge_facilities(linux, missing=missing)),
         Probe(disk, lambda: disk_space(disk, path=folder, need_bytes=config.preflight.min_free_space)),
         Probe(port, lambda: port_can_be_used(port, host="127.0.0.1")),
-        *([] if isinstance(place, FileLocation) else _remote_probes(storage, config)),
         *machine_probes(
             num_ranks=launch.num_nodes * launch.nproc_per_node, ranks_per_device_set=launch.nproc_per_node,
             memory_per_rank_bytes=config.preflight.memory_per_rank, accelerator=launch.accelerator,
             command=launch.command, workdir=workdir / (launch.workdir or ""), env={"PATH": path, **launch.env},
         ),
     ]  # fmt: skip
-    return CheckReport(subject="doctor", results=ask_all(probes, deadline_seconds=15.0))
+    # The storage afterwards: its probes make and remove folders that the others look at.
+    results = (
+        *ask_all(probes, deadline_seconds=15.0),
+        *ask_all(_storage_probes(storage, config), deadline_seconds=15.0),
+    )
+    return CheckReport(subject="doctor", results=results)
 
 
-def _remote_probes(storage: str, config: TrainConfig) -> list[Probe]:
-    """Whether an object store can be reached from here, and keeps its promises. A folder is made when it is needed."""
+def _storage_probes(storage: str, config: TrainConfig) -> list[Probe]:
+    """Whether the storage can be written from here, and keeps its promises. A folder that was missing is so again."""
     writable, atomic = storage_questions(storage)
-    name = f"doctor-{uuid.uuid4().hex[:8]}"
+    name, place, one_at_a_time = f"doctor-{uuid.uuid4().hex[:8]}", parse_location(storage), threading.Lock()
 
     def store() -> ObjectStore:
         return open_store(storage, config.store_options, is_patient=False)
 
+    def ask(question: Question, check: Callable[..., CheckResult]) -> CheckResult:
+        with one_at_a_time, _removing_new_folders(place.folder) if isinstance(place, FileLocation) else nullcontext():
+            return check(question, store(), run=name)
+
     return [
-        Probe(writable, lambda: storage_writable(writable, store(), run=name)),
-        Probe(atomic, lambda: storage_atomic(atomic, store(), run=name)),
+        Probe(writable, lambda: ask(writable, storage_writable)),
+        Probe(atomic, lambda: ask(atomic, storage_atomic)),
     ]
+
+
+@contextmanager
+def _removing_new_folders(folder: Path) -> Iterator[None]:
+    """Removes `folder` and those above it again that were not there before, as far as nobody put anything in them."""
+    before, new = existing_parent(folder), folder.absolute()
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            while new != before:
+                new.rmdir()
+                new = new.parent
 
 
 def judge_python(question: Question, *, version: tuple[int, ...]) -> CheckResult:

@@ -79,6 +79,25 @@ def test_a_run_too_large_for_the_machine_is_told_by_name(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_storage_folder_is_asked_whether_it_keeps_its_promises_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    found = {}
+    for folder in (tmp_path / "new" / "storage", tmp_path / "kept"):
+        report = examine(load_config(recipe="tiny"), home=tmp_path, storage=f"file://{folder}", workdir=tmp_path)
+        found[folder.name] = {item.name: item.status for item in report.results if item.name.startswith("storage")}
+
+    assert list(found.values()) == [{"storage_writable": "ok", "storage_atomic": "ok"}] * 2
+    assert [path.name for path in tmp_path.rglob("*")] == ["kept"]
+
+
+def test_a_storage_folder_that_cannot_be_made_is_unfit(tmp_path: Path) -> None:
+    report = examine(load_config(recipe="tiny"), home=tmp_path, storage="file:///proc/x", workdir=tmp_path)
+
+    failed = {result.name: result.measured for result in report.blocking if result.name.startswith("storage")}
+    assert set(failed) == {"storage_writable", "storage_atomic"}
+    assert failed["storage_writable"].startswith("cannot write /proc/x/")
+
+
 def test_an_s3_storage_is_asked_whether_it_keeps_its_promises(
     s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
