@@ -79,9 +79,9 @@ def step_of(layout: Layout, *, given: int | None, where: str) -> int:
     if len(said) == 1:
         return said[0]
     if not said:
-        raise BadInput("UnknownStep", f"neither the name nor the files of {where} say the step", "say it: step=<n>")
+        raise BadInput("UnknownStep", f"neither the name nor the files of {where} say the step", "say it: --step <n>")
     told = ", ".join(f"{who} says {step}" for who, step in layout.steps.items())
-    raise BadInput("StepsDisagree", f"{where}: {told}", "say which it is: step=<n>")
+    raise BadInput("StepsDisagree", f"{where}: {told}", "say which it is: --step <n>")
 
 
 def _kind(place: Place, names: Sequence[str]) -> str | None:

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import click
 
+from components.contracts.layout import ledger_folder, run_folder, shards_folder
 from components.contracts.units import format_size
 from components.errors import BadInput
 from components.ledger.export import ExportFormat, export_checkpoint
 from components.report.text import plain_line
+from components.storage.local import LocalStore
 from pipelines.cli.checkpoints_place import Place, find_checkpoint, place_options
 from pipelines.cli.options import output_option, print_json
 
@@ -31,6 +33,7 @@ def export(place: Place, checkpoint: str, folder: Path, form: ExportFormat, only
     if not entry.is_usable:
         seen = f"{entry.checkpoint} is {entry.status}: {entry.reason}"
         raise BadInput("CheckpointNotUsable", seen, "`checkpoints list` shows those that can be exported")
+    _require_outside(place, folder)
     manifest = export_checkpoint(place.store, entry, folder.absolute(), form=form, only=only)
     if output == "json":
         files = [file.as_json() for file in manifest.files]
@@ -38,3 +41,17 @@ def export(place: Place, checkpoint: str, folder: Path, form: ExportFormat, only
         return
     size = format_size(manifest.size_bytes)
     click.echo(f"{entry.checkpoint}: {len(manifest.files)} files, {size}, in {plain_line(str(folder))}")
+
+
+def _top_folders() -> set[str]:
+    return {key.partition("/")[0] for key in (shards_folder(), ledger_folder("x", "x"), run_folder("x"))}
+
+
+def _require_outside(place: Place, folder: Path) -> None:
+    """What lies among the storage's own objects could be taken for one of them, and be deleted as one."""
+    if not isinstance(place.store, LocalStore):
+        return
+    root, target = place.store.root.resolve(), folder.resolve()
+    if any(target.is_relative_to(root / name) for name in _top_folders()):
+        seen = f"{plain_line(str(folder))} lies inside the storage {place.store.uri}"
+        raise BadInput("FolderInStorage", seen, "name a folder outside of it")

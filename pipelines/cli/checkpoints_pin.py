@@ -2,9 +2,13 @@
 
 import click
 
+from components.errors import BadInput
 from components.ledger import ledger as protocol
 from pipelines.cli.checkpoints_place import Place, find_checkpoint, place_options
 from pipelines.cli.options import output_option, print_json
+
+_MAX_NAME = 200
+"""Characters; a name stands in tables and in every later record that is read."""
 
 
 @click.command()
@@ -17,6 +21,9 @@ def pin(place: Place, checkpoint: str, by: str | None, output: str) -> None:
 
     Several may pin the same one; it is kept until the last pin is gone.
     """
+    if by is not None and not (by.strip() and len(by) <= _MAX_NAME and by.isprintable()):
+        seen = f"--by is no name: {len(by)} characters, some of them perhaps line breaks"
+        raise BadInput("Usage", seen, f"write it on one line, with 1 to {_MAX_NAME} characters")
     entry = find_checkpoint(place, place.ledger.state(), checkpoint)
     protocol.pin(place.ledger, checkpoint=entry.checkpoint, by=by or _me())
     _tell(place, entry.checkpoint, output)

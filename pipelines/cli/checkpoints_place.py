@@ -86,10 +86,11 @@ def find_place(config: Path | None, experiment: str | None, model_version: str |
 
 
 def find_checkpoint(place: Place, state: LedgerState, name: str | None) -> CheckpointEntry:
-    """The checkpoint of that id or step; without a name the newest verified one, else the newest there is."""
+    """The checkpoint of that id or step; without a name the newest verified one, else committed, else any."""
     entries = state.newest_first()
     if name is None:
-        newest = next((entry for entry in entries if entry.status == "verified"), None) or next(iter(entries), None)
+        good = (*state.newest_first("verified"), *state.newest_first("committed"))
+        newest = next(iter((*good, *entries)), None)
         if newest is None:
             seen = f"{place.name} has no checkpoints in {place.store.uri}"
             raise BadInput("NoCheckpoints", seen, "`submit` makes some")

@@ -25,12 +25,16 @@ from pipelines.cli.options import output_option, print_json
 def verify(place: Place, checkpoint: str | None, level: VerifyLevel, workers: int | None, output: str) -> None:
     """Read a checkpoint through and record the verdict.
 
-    CHECKPOINT is an id or a step; without it, the newest one that is verified. A damaged one is quarantined for good,
-    and the exit code is 96.
+    CHECKPOINT is an id or a step; without it, the newest one that is verified, else the newest that is committed. A
+    damaged one is quarantined for good, and the exit code is 96.
     """
     from components.verify.run import verify_entry
 
-    entry = find_checkpoint(place, place.ledger.state(), checkpoint)
+    state = place.ledger.state()
+    if checkpoint is None and state.checkpoints and not state.newest_first("verified", "committed"):
+        seen = f"every checkpoint of {place.name} is quarantined or retired"
+        raise BadInput("NoCheckpoints", seen, "that is final; `checkpoints list` says why")
+    entry = find_checkpoint(place, state, checkpoint)
     if not entry.is_usable:
         seen = f"{entry.checkpoint} is {entry.status}: {entry.reason}"
         raise BadInput("CheckpointNotUsable", seen, "that is final; verify another one, `checkpoints list` shows them")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from components.contracts.clock import parse_utc
+from components.errors import BadInput
 from components.report.logs import LogFilter, LogLine, LogReader
 from components.report.text import plain, plain_line
 from pipelines.cli.find import find_run
@@ -44,6 +45,7 @@ def logs(
     -o json as they were written, one JSON object a line.
     """
     found = find_run(run, place)
+    _require_rank(found, rank)
     if follows:
         found.keep_up()
     reader = LogReader(found.store, found.name, found.log_files, LogFilter(stage=stage, node=node, rank=rank))
@@ -56,6 +58,14 @@ def logs(
         return
     finally:
         found.close()
+
+
+def _require_rank(run: "LocalRun | ClusterRun", rank: int | None) -> None:
+    launch = run.info.description.get("launch") or {}
+    world_size = launch.get("num_nodes", 0) * launch.get("nproc_per_node", 0)  # 0: submitted from elsewhere, not known
+    if rank is not None and world_size and rank >= world_size:
+        ranks = "rank 0 only" if world_size == 1 else f"ranks 0 to {world_size - 1}"
+        raise BadInput("NoSuchRank", f"{run.name} has no rank {rank}", f"it has {ranks}")
 
 
 def _follow(run: "LocalRun | ClusterRun", reader: LogReader, output: str) -> None:

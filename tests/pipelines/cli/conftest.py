@@ -13,7 +13,10 @@ import pytest
 from infra.local import client
 from infra.local.run_dir import CHECKOUT, RunDir
 
-DESCRIPTION = {"experiment": "tiny", "launch": {"num_nodes": 1, "max_restarts": 0, "limits": {"start": "5m"}}}
+DESCRIPTION = {
+    "experiment": "tiny",
+    "launch": {"num_nodes": 1, "nproc_per_node": 2, "max_restarts": 0, "limits": {"start": "5m"}},
+}
 
 
 def a_manifest(scripts: Mapping[str, str], *, after: Mapping[str, str] | None = None) -> dict[str, Any]:

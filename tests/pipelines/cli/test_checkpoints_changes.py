@@ -8,7 +8,7 @@ import pytest
 
 from components.contracts.checkpoint import Lineage
 from components.contracts.layout import checkpoint_folder
-from components.ledger.ledger import Ledger, commit, mark_verified
+from components.ledger.ledger import Ledger, commit, mark_verified, quarantine
 from components.ledger.publish import publish_files, write_manifest
 from components.storage.local import LocalStore
 from infra.local import client
@@ -181,6 +181,36 @@ def test_export_copies_to_a_new_folder(shell: Shell, tmp_path: Path) -> None:
     assert shell.complained.startswith("FolderExists")
     assert shell("export", "300", str(tmp_path / "st"), "--format", "safetensors") == 0
     assert [path.name for path in (tmp_path / "st").iterdir()] == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("inside", ["checkpoints/gpt/out", "runs/out", "data/shards/out"])
+def test_export_into_the_storages_own_folders_is_refused(shell: Shell, tmp_path: Path, inside: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "storage")
+
+    for root in ("storage", "link"):
+        assert shell("export", "300", str(tmp_path / root / inside)) == 78
+        assert shell.complained.startswith("FolderInStorage")
+    assert not (tmp_path / "storage" / inside).exists()
+
+
+@pytest.mark.parametrize("by", ["ada\nbob", "a" * 201, " ", ""])
+def test_who_pins_is_a_name_on_one_line(shell: Shell, by: str) -> None:
+    assert shell("pin", "100", "--by", by) == 78
+    assert shell.complained.startswith("Usage: --by is no name")
+    assert shell.ledger.state().checkpoints["step-100-term-1"].pins == frozenset()
+
+
+def test_verify_without_a_name_takes_the_newest_good_one_and_never_a_quarantined_one(shell: Shell) -> None:
+    for step in (300, 200, 100):
+        quarantine(shell.ledger, checkpoint=f"step-{step}-term-1", reason="NaN")
+    folder = shell.ledger.state().checkpoints["step-400-term-1"].folder
+    a_checkpoint(shell.ledger, a_stage(shell.ledger.store.root.parent / "more"), step=500, term=1, quarantined="NaN")
+
+    assert shell.json("verify")["checkpoint"] == "step-400-term-1"
+    shell.ledger.store.replace(f"{folder}/state.json", b'{"step": 2}')
+    assert shell("verify") == 96
+    assert shell("verify") == 78
+    assert shell.complained.startswith("NoCheckpoints: every checkpoint of gpt/v1 is quarantined or retired")
 
 
 def test_adopt_takes_in_a_checkpoint_of_another_program(shell: Shell, tmp_path: Path) -> None:

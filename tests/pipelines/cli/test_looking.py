@@ -95,7 +95,10 @@ def test_logs_are_merged_filtered_and_given_as_json(a_run: MakeRun, home: Path):
     assert everything[2].endswith(" launch/rank 1  WARNING slow")
     assert argosy("logs", "--stage", "shard").stdout.splitlines() == everything[:1]
     assert argosy("logs", run.name, "--rank", "1").stdout.splitlines() == everything[2:]
-    assert argosy("logs", "--rank", "7").stdout == ""
+    assert argosy("logs", "--rank", "0").stdout == ""
+    missing = argosy("logs", "--rank", "2")
+    assert (missing.returncode, missing.stdout) == (78, "")
+    assert missing.stderr.startswith("NoSuchRank: tiny-b2c4d has no rank 2; it has ranks 0 to 1")
     (found,) = argosy("logs", "--rank", "1", "-o", "json").stdout.splitlines()
     assert json.loads(found) == {**line, "node_rank": 0}
 
