@@ -8,9 +8,9 @@ filled with it. A training program shifts: inputs are tokens [0, L-1), targets t
 """
 
 import hashlib
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
 from components.contracts.document import Document
 
@@ -29,6 +29,21 @@ FieldType = Literal["bytes", "text", "int", "float", "json"]
 
 ProofLevel = Literal["files", "digests", "records"]
 """How a shard is proven: names and sizes; every byte as well; every record in its format as well."""
+
+
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+_MOST_UP = 3
+"""From data/versions/<data_version> up to the root of the storage."""
+
+
+def _inside(path: str) -> str:
+    """A path that may begin with steps up, as far as the storage's root, and goes only down from there."""
+    parts = path.split("/")
+    down = next((place for place, part in enumerate(parts) if part != ".."), len(parts))
+    if down > _MOST_UP or any(part in ("", ".", "..") for part in parts[down:]) or down == len(parts) or "\0" in path:
+        raise ValueError(f"{path!r} is not a relative path within the storage")
+    return path
 
 
 class PackingOptions(Document):
@@ -82,7 +97,7 @@ class ReadOptions(Document):
 class ShardPart(Document):
     """A piece of the plan: one line a shard. A task reads the pieces one after the other, never all at once."""
 
-    sha256: str
+    sha256: Sha256
     size_bytes: PositiveInt
     num_shards: PositiveInt
 
@@ -123,15 +138,22 @@ def plan_id_of(plan: bytes) -> str:
 class StoredFile(Document):
     """A file as it must be found: path relative to the document that names it, size in bytes, hex SHA-256."""
 
-    path: str
+    path: Annotated[str, AfterValidator(_inside)]
     size_bytes: NonNegativeInt
-    sha256: str
+    sha256: Sha256
+
+
+def _refuse_folders(*groups: tuple[StoredFile, ...]) -> None:
+    """What a task leaves lies in the one folder of the shards."""
+    for file in (file for group in groups for file in group):
+        if "/" in file.path:
+            raise ValueError(f"{file.path!r} is not the name of a file among the shards")
 
 
 class ShardContent(Document):
     """What one shard holds, wherever it stands in a data set."""
 
-    files: tuple[StoredFile, ...]
+    files: Annotated[tuple[StoredFile, ...], Field(min_length=1)]
     """tokens: .bin, .idx, .ends (where documents end, see `components/dataset/formats/tokens.py`); else one file."""
     hashes: dict[str, str] = {}
     """More digests of the first file, by algorithm, for loaders that check with them."""
@@ -207,6 +229,11 @@ class PackedShard(Document):
     quarantine: Quarantine
     counts: PackingCounts
 
+    @model_validator(mode="after")
+    def _lies_among_the_shards(self) -> Self:
+        _refuse_folders(self.content.files, (self.keys,) if self.keys else (), self.quarantine.files)
+        return self
+
 
 class ShardReceipt(Document):
     """What one task wrote. `shards` is empty for a surplus task."""
@@ -220,6 +247,11 @@ class ShardReceipt(Document):
     keys: tuple[StoredFile, ...] = ()
     quarantine: Quarantine
     counts: PackingCounts
+
+    @model_validator(mode="after")
+    def _lies_among_the_shards(self) -> Self:
+        _refuse_folders(*(shard.files for shard in self.shards), self.keys, self.quarantine.files)
+        return self
 
 
 class ShardManifest(Document):

@@ -6,6 +6,7 @@ Results go to standard output as `name=value` lines, everything else as JSON lin
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from multiprocessing import get_context
 from pathlib import Path
@@ -46,7 +47,7 @@ examples:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one command; returns its exit code."""
+    """Run one command; returns its exit code. An error that is a bug is told with its traceback, and is 70."""
     arguments = _parser().parse_args(argv)
     log = Log({"task": f"shard {arguments.command}"}, sys.stderr)
     try:
@@ -56,6 +57,9 @@ def main(argv: Sequence[str]) -> int:
         return int(error.exit_code)
     except BrokenPipeError:
         return int(ExitCode.INTERRUPTED)
+    except Exception as error:
+        log.error(f"Bug: {type(error).__name__}: {error}", reason="Bug", traceback=traceback.format_exc())
+        return int(ExitCode.BUG)
     for name, value in outputs.items():
         print(f"{name}={value}")
     return int(ExitCode.OK)
@@ -67,6 +71,7 @@ def _plan(arguments: argparse.Namespace, log: Log) -> Mapping[str, Any]:
 
 
 def _task(arguments: argparse.Namespace, log: Log) -> Mapping[str, Any]:
+    _check_index(arguments)
     run_task(
         _store(arguments), plan_id=arguments.plan, task_index=str(arguments.index), num_tasks=arguments.tasks, log=log,
         verify=arguments.verify,
@@ -111,6 +116,7 @@ def _task_in_process(work: tuple[argparse.Namespace, int]) -> int:
 
 
 def _verify(arguments: argparse.Namespace, log: Log) -> Mapping[str, Any]:
+    _check_index(arguments)
     checked = verify_version(
         _store(arguments), arguments.version, level=arguments.level, log=log, task=(arguments.index, arguments.tasks)
     )
@@ -123,6 +129,12 @@ def _export(arguments: argparse.Namespace, log: Log) -> Mapping[str, Any]:
 
 
 _COMMANDS = {"plan": _plan, "task": _task, "merge": _merge, "all": _all, "verify": _verify, "export": _export}
+
+
+def _check_index(arguments: argparse.Namespace) -> None:
+    if arguments.index >= arguments.tasks:
+        seen, last = f"--index is {arguments.index} and --tasks {arguments.tasks}", arguments.tasks - 1
+        raise BadInput("BadTaskIndex", seen, f"pass --index 0 … {last}" if last else "pass --index 0, or more --tasks")
 
 
 def _failure(exit_code: int, seen: str) -> ArgosyError:

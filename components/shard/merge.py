@@ -1,20 +1,33 @@
 """Join the tasks' receipts into the manifest, and refuse anything but exactly one receipt a task, each shard once."""
 
+import hashlib
 import posixpath
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
 
-from components.contracts.dataset import PackingCounts, Shard, ShardManifest, ShardPlan, ShardReceipt, StoredFile
-from components.contracts.layout import data_version_folder, receipt_key, shard_manifest_key, shards_folder
+from components.contracts.dataset import (
+    PackedShard,
+    PackingCounts,
+    Shard,
+    ShardManifest,
+    ShardPlan,
+    ShardReceipt,
+    StoredFile,
+)
+from components.contracts.layout import data_version_folder, receipt_key, shard_key, shard_manifest_key, shards_folder
 from components.dataset.merkle import data_version
+from components.dataset.prefetch import in_order
 from components.dataset.sidecars import sidecars
-from components.errors import BadInput, Problem
+from components.errors import BadInput, Problem, VerificationFailed
 from components.runtime.log import Log
 from components.shard.plan_file import NAMED, check_budget, read_entries, read_plan
 from components.shard.publish import publish
-from components.shard.task import joined
-from components.storage.base import AlreadyExists, ObjectStore
+from components.shard.task import joined, shard_of
+from components.storage.base import AlreadyExists, ObjectNotFound, ObjectStore
+
+_IN_FLIGHT = 32
+"""Records that are read at once from a store that is not on this machine: each costs a round trip."""
 
 
 def merge_receipts(store: ObjectStore, *, plan_id: str, num_tasks: int, log: Log) -> ShardManifest:
@@ -106,7 +119,64 @@ def _contradictions(
     read = sum(receipt.counts.num_inputs for receipt in receipts)
     if not problems and read != plan.num_inputs:
         problems.append(Problem("receipts", f"account for {read} of {plan.num_inputs} inputs"))
+    if not problems:  # so every entry is one of the plan's
+        problems += _unlike_their_records(store, receipts)
     return problems
+
+
+def _unlike_their_records(store: ObjectStore, receipts: Sequence[ShardReceipt]) -> list[Problem]:
+    """A receipt repeats what the records beside its shards say, which were written with the shards' files."""
+
+    def record_of(shard: Shard) -> PackedShard | None:
+        key = shard_key(shard.entry, suffix="json")
+        try:
+            return PackedShard.from_bytes(store.read(key), where=store.uri_of(key))
+        except ObjectNotFound:
+            return None
+
+    shards = [shard for receipt in receipts for shard in receipt.shards]
+    in_flight = 1 if store.local_path(shards_folder()) else _IN_FLIGHT
+    records, problems = in_order(record_of, shards, in_flight=in_flight), list[Problem]()
+    for receipt in receipts:
+        where = f"receipt of task {receipt.task_index}"
+        own, num_before = list[PackedShard](), len(problems)
+        for shard, record in zip(receipt.shards, records, strict=False):
+            key = store.uri_of(shard_key(shard.entry, suffix="json"))
+            if record is None:
+                problems.append(Problem(key, f"is missing, the record of shard {shard.index}"))
+                continue
+            own.append(record)
+            if shard_of(record, index=shard.index) != shard:
+                differs = ", ".join(_differing(shard, shard_of(record, index=shard.index)))
+                problems.append(Problem(where, f"says of shard {shard.index} other than its record {key}: {differs}"))
+        if len(problems) == num_before:
+            counts = reduce(add, (record.counts for record in own), PackingCounts())
+            keys = tuple(record.keys for record in own if record.keys is not None)
+            if (receipt.counts, receipt.keys, receipt.quarantine) != (
+                counts,
+                keys,
+                joined(record.quarantine for record in own),
+            ):
+                problems.append(Problem(where, "has other counts, keys or bad records than the records of its shards"))
+    return problems
+
+
+def _differing(one: Shard, other: Shard) -> list[str]:
+    """Which fields differ, with what they hold where that is a number; of files the digests."""
+    found = []
+    for name in type(one).model_fields:
+        ours, theirs = getattr(one, name), getattr(other, name)
+        if ours == theirs:
+            continue
+        if name == "files":
+            found += [
+                f"{mine.path} sha256 {mine.sha256}, {mine.size_bytes} bytes, and not {its.path} sha256 {its.sha256}, "
+                f"{its.size_bytes} bytes"
+                for mine, its in zip(ours, theirs, strict=False) if mine != its
+            ] or [f"{len(ours)} files and not {len(theirs)}"]  # fmt: skip
+        else:
+            found.append(f"{name} {ours} and not {theirs}")
+    return found
 
 
 def _file_faults(store: ObjectStore, shard: Shard) -> list[Problem]:
@@ -148,11 +218,50 @@ def _publish(store: ObjectStore, manifest: ShardManifest, log: Log) -> ShardMani
     try:
         store.create(key, manifest.to_bytes())
     except AlreadyExists:
-        ours, manifest = manifest, ShardManifest.from_bytes(store.read(key), where=store.uri_of(key))
+        stored = store.read(key)
+        ours, manifest = manifest, ShardManifest.from_bytes(stored, where=store.uri_of(key))
+        _refuse_another(store.uri_of(key), stored, manifest, ours)
         _restore(store, lost=manifest, present=ours, log=log)
     for name, data in sidecars(manifest).items():
         publish(store, f"{folder}/{name}", data)
     return manifest
+
+
+def _refuse_another(where: str, stored: bytes, theirs: ShardManifest, ours: ShardManifest) -> None:
+    """Of the same plan everything is the same, but for the order of bad records, which goes by the tasks. Of another
+    plan of the same bytes the shards are, but for the entries they are named by.
+    """
+    names = ["data_version", "options"]
+    if theirs.plan_id == ours.plan_id:
+        names += ["shards", "num_bad_records", "counts"]
+    differing = [name for name in names if getattr(theirs, name) != getattr(ours, name)]
+    if [_unnamed(shard) for shard in theirs.shards] != [_unnamed(shard) for shard in ours.shards]:
+        differing.append("shards")
+    differing += [
+        f"path {file.path}"
+        for shard in theirs.shards
+        for file in shard.files
+        if not _is_named_by_its_entry(shard, file)
+    ]
+    if differing:
+        raise VerificationFailed(
+            "ManifestDiffers",
+            f"{where} is not what its data version's receipts add up to: sha256 {hashlib.sha256(stored).hexdigest()}, "
+            f"computed {hashlib.sha256(ours.to_bytes()).hexdigest()}; they differ in "
+            + ", ".join(list(dict.fromkeys(differing))[:NAMED]),
+            "delete that manifest and the files beside it, none of them a shard, and run merge again",
+        )  # fmt: skip
+
+
+def _unnamed(shard: Shard) -> Shard:
+    """The shard with nothing in it that goes by its entry."""
+    files = (file.model_copy(update={"path": posixpath.splitext(file.path)[1]}) for file in shard.files)
+    return shard.model_copy(update={"entry": "", "files": tuple(files)})
+
+
+def _is_named_by_its_entry(shard: Shard, file: StoredFile) -> bool:
+    folder, _, name = file.path.rpartition("/")
+    return folder == "../../shards" and (not shard.entry or posixpath.splitext(name)[0] == shard.entry)
 
 
 def _restore(store: ObjectStore, *, lost: ShardManifest, present: ShardManifest, log: Log) -> None:

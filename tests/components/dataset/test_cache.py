@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 import pytest
 
+from components.contracts.document import DamagedDocument
 from components.contracts.layout import shard_key, shard_manifest_key
 from components.dataset.cache import CacheSettings, open_data
 from components.dataset.cache_progress import FillProgress
@@ -177,7 +178,7 @@ def test_a_manifest_that_reaches_outside_the_storage_is_refused(tmp_path: Path, 
     key = shard_manifest_key(VERSION)
     store.replace(key, store.read(key).replace(b"../../shards/", b"../../../../etc/"))
 
-    with pytest.raises(BadInput, match="lies outside the storage"):
+    with pytest.raises(DamagedDocument, match="is not a relative path within the storage"):
         bring(store, cache)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from components.runtime.log import Log
+from components.shard.command import main
 from components.shard.progress import Progress
 from tests.components.shard.formats import rows
 
@@ -73,6 +74,8 @@ def test_verify_and_export_say_what_they_did(tmp_path: Path) -> None:
         (("all", "--corpus", "nowhere-at-all"), "format tokens needs --sequence-length and --over-long"),
         (("all", "--corpus", "nowhere-at-all", *TOKENS), "nowhere-at-all does not exist"),
         (("merge", "--plan", "p-0000000000000000"), "run shard plan first"),
+        (("task", "--plan", "p-0000000000000000", "--index", "9"), "pass --index 0, or more --tasks"),
+        (("verify", "--version", "d-1", "--index", "2", "--tasks", "2"), "pass --index 0 … 1"),
     ],
 )
 def test_usage_and_input_errors_are_78_in_words(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -81,6 +84,55 @@ def test_usage_and_input_errors_are_78_in_words(tmp_path: Path, arguments: tuple
     assert done.returncode == 78
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_error_that_is_a_bug_is_70_with_its_traceback(tmp_path: Path) -> None:
+    plan = values(shard(tmp_path, "plan", "--corpus", str(rows(tmp_path / "rows")), *TOKENS))["plan_id"]
+    program = (
+        "import sys\nfrom components.shard import command\ndef broken(*arguments, **named): raise KeyError('a bug')\n"
+        "command.run_task = broken\nsys.exit(command.main(sys.argv[1:]))"
+    )
+    argv = [sys.executable, "-c", program, "task", "--plan", plan, "--storage", str(tmp_path / "storage")]
+
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+
+    (line,) = map(json.loads, done.stderr.splitlines())
+    assert done.returncode == 70
+    assert line["message"] == "Bug: KeyError: 'a bug'"
+    assert "in broken" in line["traceback"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"sha256": "x" * 64}, "files[0].sha256: String should match pattern"),
+        ({"sha256": "ab"}, "files[0].sha256: String should match pattern"),
+        ({"path": "/etc/passwd"}, "'/etc/passwd' is not a relative path within the storage"),
+        ({"path": "../../../../x"}, "'../../../../x' is not a relative path within the storage"),
+        ({"path": "a/../../x"}, "'a/../../x' is not a relative path within the storage"),
+        ({"path": ".."}, "'..' is not a relative path within the storage"),
+        ({"path": ""}, "'' is not a relative path within the storage"),
+    ],
+)
+@pytest.mark.parametrize("command", ["merge", "verify", "export"])
+def test_a_damaged_digest_or_path_in_a_receipt_or_manifest_is_78_in_words(
+    tmp_path: Path, command: str, changed: dict[str, str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*arguments: str) -> int:
+        return main([*arguments, "--storage", str(tmp_path / "storage")])
+
+    assert run("all", "--corpus", str(rows(tmp_path / "rows")), "--format", "webdataset") == 0
+    made = dict(line.split("=", 1) for line in capsys.readouterr().out.splitlines() if "=" in line)
+    name = "receipts/000001/000000.json" if command == "merge" else "manifest.json"
+    (path,) = (tmp_path / "storage").glob(f"data/*/*/{name}")
+    document = json.loads(path.read_text())
+    document["shards"][0]["files"][0] |= changed
+    path.write_text(json.dumps(document))
+
+    flags = ("--plan", made["plan_id"]) if command == "merge" else ("--version", made["data_version"])
+    more = ("--to", str(tmp_path / "out")) if command == "export" else ()
+    assert run(command, *flags, *more) == 78
+    assert said in capsys.readouterr().err.replace("\\", "")
 
 
 def test_help_names_every_command_with_examples() -> None:

@@ -155,7 +155,8 @@ def test_a_page_of_parquet_is_told_by_its_checksum(damaged: Damaged) -> None:
     [
         ("manifest.json", b'"xxh3_64":"', b'"xxh3_64":"0', "index.json: is not what the manifest says"),
         ("manifest.json", b'"num_samples":', b'"num_samples":1', "says another number of samples"),
-        ("manifest.json", b'"sha256":"', b'"sha256":"00', "manifest.json: does not add up to its data version"),
+        ("manifest.json", b'"size_bytes":', b'"size_bytes":1', "has another size"),
+        ("manifest.json", b'"name":"', b'"name":"x', "manifest.json: does not add up to its data version"),
         ("manifest.json", b'"index":0', b'"index":1', "manifest.json: does not name its shards in order"),
         ("index.json", b'"samples": ', b'"samples":  ', "index.json: is not what the manifest says"),
         ("shards.txt", b".mds", b".msd", "shards.txt, byte 47: is not what the manifest says"),

@@ -1,5 +1,6 @@
 """The merge takes exactly one receipt a task and each shard once, or names what is wrong."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from components.dataset.reader import PackedDataset
-from components.errors import BadInput
+from components.errors import BadInput, VerificationFailed
 from components.shard.merge import merge_receipts
 from components.shard.task import run_task
 from components.storage.local import LocalStore
@@ -152,6 +153,73 @@ def test_a_set_that_is_not_exactly_the_plan_is_refused(
         merge_receipts(store, plan_id=plan_id, num_tasks=2, log=LOG)
     assert said in str(caught.value)
     assert list(store.list("data/versions")) == []
+
+
+def altered(document: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """With its first shard changed."""
+    first, *others = document["shards"]
+    return document | {"shards": [first | changes, *others]}
+
+
+def with_file(document: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """With the first file of its first shard changed."""
+    first, *others = document["shards"][0]["files"]
+    return altered(document, files=[first | changes, *others])
+
+
+@pytest.mark.parametrize("by_another_plan", [False, True])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda it: it | {"shards": it["shards"][:3]}, "they differ in shards"),
+        (lambda it: it | {"shards": it["shards"] + it["shards"][:1]}, "they differ in shards"),
+        (lambda it: altered(it, num_sequences=10**6), "they differ in shards"),
+        (lambda it: altered(it, num_tokens=1), "they differ in shards"),
+        (lambda it: altered(it, files=it["shards"][0]["files"][:1]), "they differ in shards"),
+        (lambda it: with_file(it, sha256="ab" * 32), "they differ in shards"),
+        (lambda it: with_file(it, size_bytes=1), "they differ in shards"),
+        (lambda it: with_file(it, path="../../../a.bin"), "path ../../../a.bin"),
+        (lambda it: it | {"data_version": "d-0000000000000000"}, "they differ in data_version"),
+        (lambda it: it | {"options": it["options"] | {"sequence_length": 8}}, "they differ in options"),
+    ],
+)
+def test_a_stored_manifest_that_the_receipts_do_not_add_up_to_is_refused_and_made_again_once_deleted(
+    store: LocalStore,
+    corpus: Path,
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+    said: str,
+    by_another_plan: bool,
+) -> None:
+    first = shard(store, a_spec(corpus))
+    key = f"data/versions/{first.data_version}/manifest.json"
+    damaged = json.dumps(change(first.as_json())).encode()
+    store.replace(key, damaged)
+    plan_id = first.plan_id
+    if by_another_plan:
+        for path in corpus.iterdir():
+            path.write_bytes(path.read_bytes())
+        plan_id = plan(store, a_spec(corpus))
+        for index in range(2):
+            run_task(store, plan_id=plan_id, task_index=str(index), num_tasks=2, log=LOG)
+
+    with pytest.raises(VerificationFailed, match="ManifestDiffers") as caught:
+        merge_receipts(store, plan_id=plan_id, num_tasks=2, log=LOG)
+    assert said in str(caught.value)
+    assert hashlib.sha256(damaged).hexdigest() in str(caught.value)
+    assert "delete that manifest and the files beside it" in str(caught.value)
+    assert store.read(key) == damaged
+
+    for info in list(store.list(key.rpartition("/")[0])):
+        store.delete(info.key)
+    assert merge_receipts(store, plan_id=plan_id, num_tasks=2, log=LOG).data_version == first.data_version
+
+
+def test_the_same_plan_merged_for_another_number_of_tasks_finds_its_manifest(store: LocalStore, corpus: Path) -> None:
+    first = shard(store, a_spec(corpus, num_tasks=2, max_bad_records=1))
+
+    for index in range(3):
+        run_task(store, plan_id=first.plan_id, task_index=str(index), num_tasks=3, log=LOG)
+    assert merge_receipts(store, plan_id=first.plan_id, num_tasks=3, log=LOG) == first
 
 
 def test_bad_records_of_all_tasks_together_keep_to_the_budget(store: LocalStore, corpus: Path) -> None:

@@ -33,6 +33,10 @@ class Receipts:
         found: list[dict[str, Any]] = json.loads(self.store.read(self.key(task)))["shards"]
         return found
 
+    def counts(self, task: int) -> dict[str, int]:
+        found: dict[str, int] = json.loads(self.store.read(self.key(task)))["counts"]
+        return found
+
     def copy(self, task: int, *, to: int) -> None:
         self.store.replace(self.key(to), self.store.read(self.key(task)))
 
@@ -41,9 +45,18 @@ def lose_a_file(receipts: Receipts) -> None:
     receipts.store.delete(f"data/shards/{receipts.shards(1)[0]['files'][0]['path']}")
 
 
+def lose_a_record(receipts: Receipts) -> None:
+    receipts.store.delete(f"data/shards/{receipts.shards(1)[0]['entry']}.json")
+
+
 def cut_a_file(receipts: Receipts) -> None:
     key = f"data/shards/{receipts.shards(1)[0]['files'][0]['path']}"
     receipts.store.replace(key, receipts.store.read(key)[:-1])
+
+
+def falsify_a_file(receipts: Receipts, **changes: Any) -> None:
+    first, *others = receipts.shards(1)
+    receipts.edit(1, shards=[first | {"files": [first["files"][0] | changes]}, *others])
 
 
 MEDDLING: dict[str, tuple[Callable[[Receipts], object], str]] = {
@@ -64,6 +77,14 @@ MEDDLING: dict[str, tuple[Callable[[Receipts], object], str]] = {
     "inputs missing": (lambda it: it.edit(0, counts={}), "receipts: account for "),
     "a file lost": (lambda it: lose_a_file(it), ".tar: is missing"),
     "a file cut": (lambda it: cut_a_file(it), "bytes instead of"),
+    "another digest": (lambda it: falsify_a_file(it, sha256="ab" * 32), f"sha256 {'ab' * 32}, "),
+    "another path": (lambda it: falsify_a_file(it, path="../x"), "'../x' is not the name of a file among the shards"),
+    "other samples": (lambda it: it.edit(1, shards=[it.shards(1)[0] | {"num_samples": 999}, *it.shards(1)[1:]]),
+                      "receipt of task 1: says of shard 1 other than its record "),
+    "other counts": (lambda it: it.edit(1, counts=it.counts(1) | {"num_empty": 3}),
+                     "receipt of task 1: has other counts, keys or bad records than"),
+    "no record": (lambda it: lose_a_record(it),
+                  ".json: is missing, the record of shard 1"),
     "not JSON": (lambda it: it.store.replace(it.key(1), b"{"), "000001.json is not a readable ShardReceipt"),
     "another document": (lambda it: it.store.replace(it.key(1), b"{}"), "000001.json is not a readable ShardReceipt"),
 }  # fmt: skip
