@@ -1,5 +1,6 @@
 """Plays the launcher: real agents as processes, a real ledger, small programs as ranks."""
 
+import hashlib
 import json
 import os
 import secrets
@@ -12,9 +13,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from components.contracts.dataset import PackingCounts, PackingOptions, Shard, ShardManifest
+from components.contracts.dataset import PackingCounts, PackingOptions, Shard, ShardManifest, StoredFile
 from components.contracts.gang import CheckpointRule, GangLimits, GangSpec, GangState, ResumeRule
-from components.contracts.layout import gang_state_key, log_folder, node_stream, rank_stream, shard_manifest_key
+from components.contracts.layout import (
+    gang_state_key,
+    log_folder,
+    node_stream,
+    rank_stream,
+    shard_key,
+    shard_manifest_key,
+)
 from components.contracts.retention import RetentionPolicy
 from components.ledger.ledger import Ledger, LedgerState, claim, is_gone, this_process
 from components.runtime.processes import descendants, is_alive, kill_descendants
@@ -111,7 +119,7 @@ class Gang:
     def start(self, *, secrets_of: dict[int, bytes] | None = None) -> "Gang":
         if self.spec.checkpoint is not None:
             claim(self.ledger, run=self.spec.run, owner=this_process(target="local"), is_gone=is_gone)
-        self.store.replace(shard_manifest_key("d-1"), a_data_set().to_bytes())
+        put_data_set(self.store)
         Path(self.spec.coordinator_file).unlink(missing_ok=True)
         spec_file = self.folder / "spec.json"
         spec_file.write_bytes(self.spec.to_bytes())
@@ -230,13 +238,19 @@ class Gang:
         return "\n".join(f"--- {path}\n{path.read_text(errors='replace')[-3000:]}" for path in out)
 
 
-def a_data_set() -> ShardManifest:
-    """One sequence; its files are nobody's business here."""
-    shard = Shard(index=0, files=(), num_sequences=1, num_tokens=1, num_padding=0, num_documents=1)
-    return ShardManifest(
+def put_data_set(store: ObjectStore) -> None:
+    """One sequence, which no program here reads."""
+    content = bytes(16)
+    store.replace(shard_key("p-1-000000", suffix="bin"), content)
+    file = StoredFile(
+        path="../../shards/p-1-000000.bin", size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest()
+    )
+    shard = Shard(index=0, files=(file,), num_sequences=1, num_tokens=1, num_padding=0, num_documents=1)
+    manifest = ShardManifest(
         data_version="d-1", plan_id="p-1", options=PackingOptions(sequence_length=8, over_long="split"),
         shards=(shard,), bad_records=(), counts=PackingCounts(),
     )  # fmt: skip
+    store.replace(shard_manifest_key("d-1"), manifest.to_bytes())
 
 
 def checkpoint(every_steps: int, writers: str = "rank0") -> CheckpointRule:

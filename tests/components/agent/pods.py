@@ -13,9 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from components.contracts.layout import shard_manifest_key
 from components.ledger.ledger import claim, is_gone, this_process
-from tests.components.agent.gang import Gang, a_data_set
+from tests.components.agent.gang import Gang, put_data_set
 
 GUARD = Path("components/guard/guard.py").resolve()
 
@@ -89,7 +88,7 @@ class PodGang(Gang):
     def start(self, *, secrets_of: dict[int, bytes] | None = None) -> "PodGang":
         if self.spec.checkpoint is not None:
             claim(self.ledger, run=self.spec.run, owner=this_process(target="local"), is_gone=is_gone)
-        self.store.replace(shard_manifest_key("d-1"), a_data_set().to_bytes())
+        put_data_set(self.store)
         spec_file, secret_file = self.folder / "spec.json", self.folder / "secret"
         spec_file.write_bytes(self.spec.to_bytes())
         secret_file.write_text(secrets.token_hex(32))
