@@ -106,10 +106,10 @@ def _split_glob(path: str) -> tuple[str, tuple[str, ...]]:
     return os.path.join(*parts[:first]), parts[first:]
 
 
-def _looked(folder: str, names: Iterable[str | Problem]) -> Iterator[Found | BadRecord | Problem]:
+def _looked(folder: str, names: Iterable[str | BadRecord | Problem]) -> Iterator[Found | BadRecord | Problem]:
     start = folder.rstrip("/") + "/"
     for name in names:
-        yield name if isinstance(name, Problem) else _look(start, name)
+        yield _look(start, name) if isinstance(name, str) else name
 
 
 def _look(start: str, name: str) -> Found | BadRecord:

@@ -5,25 +5,27 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from components.contracts.dataset import BadRecord
 from components.errors import Problem
 
 
 def walk(
     root: str, pattern: Sequence[str], *, skip: frozenset[str] = frozenset(), storage: Path | None = None
-) -> Iterator[str | Problem]:
+) -> Iterator[str | BadRecord | Problem]:
     """Names of files below `root`, relative to it, whose segments match `pattern`; `**` stands for any number of them.
     They come in order, one folder's names held at a time.
 
     Folders called one of `skip` are left out. A folder reached twice, as through a loop of links, is entered once.
-    Links that lead nowhere count as files, so that they are reported; sockets, pipes and devices are passed over.
+    Links that lead nowhere count as files, so that they are reported; a socket, pipe or device is a BadRecord.
     A folder that cannot be listed, or is the storage, is a Problem.
     """
     entered, forbidden = set[tuple[int, int]](), _identity(storage) if storage else None
+    odd = set[str]()
     waiting = [""]
     while waiting:
         name = waiting.pop()
         if name and not name.endswith("/"):
-            yield name
+            yield BadRecord(path=name, reason="is a pipe, socket or device, not a file") if name in odd else name
             continue
         path = os.path.join(root, name)
         identity = _identity(path)
@@ -38,7 +40,12 @@ def walk(
             continue
         try:
             with os.scandir(path) as entries:
-                below = [found for entry in entries if (found := _wanted(name, entry, pattern, skip))]
+                below = []
+                for entry in entries:
+                    if found := _wanted(name, entry, pattern, skip):
+                        below.append(found)
+                        if not found.endswith("/") and not _is_file(entry):
+                            odd.add(found)
         except OSError as error:
             seen = f"cannot list this folder: {error.strerror or error}"
             yield Problem(path.rstrip("/"), seen, "make it readable, or move it out of the corpus")
@@ -49,12 +56,27 @@ def walk(
 
 
 def _wanted(folder: str, entry: os.DirEntry[str], pattern: Sequence[str], skip: frozenset[str]) -> str:
-    """The entry's name if it is a file that matches, with a slash if it is a folder to enter; else empty."""
+    """The entry's name if it matches, with a slash if it is a folder to enter; else empty."""
     name = folder + entry.name
     parts = name.split("/")
-    if entry.is_dir():
+    if _is_folder(entry):
         return f"{name}/" if entry.name not in skip and leads_on(parts, pattern) else ""
-    return name if matches(parts, pattern) and (entry.is_file() or _leads_nowhere(entry)) else ""
+    return name if matches(parts, pattern) else ""
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself: it leads nowhere, and no other entry of the folder is worse for it
+        return False
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Also what cannot be looked at: opening it says why."""
+    try:
+        return entry.is_file() or _leads_nowhere(entry)
+    except OSError:
+        return True
 
 
 def _identity(path: str | Path) -> tuple[int, int] | None:

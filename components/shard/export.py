@@ -15,7 +15,7 @@ from components.dataset.sidecars import sidecars
 from components.errors import BadInput, VerificationFailed
 from components.runtime.log import Log
 from components.shard.progress import Progress
-from components.shard.verify import read_manifest
+from components.shard.verify import manifest_faults, read_manifest
 from components.storage.base import ObjectStore, StorageError
 
 _READ_BYTES = 1 << 20
@@ -26,6 +26,12 @@ def export_version(store: ObjectStore, version: str, *, to: Path, log: Log) -> P
     manifest = read_manifest(store, version)
     if to.exists():
         raise BadInput("FolderExists", f"{to} exists", "name a folder that does not")
+    faults = [str(fault) for fault in manifest_faults(store, manifest, version, "digests")]
+    if faults:
+        raise VerificationFailed(
+            "DataDamaged", f"{version} is not what its manifest says:\n  " + "\n  ".join(faults),
+            "delete what is damaged beside the manifest, or the manifest, and run merge of its plan again",
+        )  # fmt: skip
     unfinished = to.parent / f".tmp-{uuid.uuid4().hex}"
     try:
         unfinished.mkdir(parents=True)

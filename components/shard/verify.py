@@ -27,7 +27,7 @@ def verify_version(
     index, num_tasks = task
     own = manifest.shards[index::num_tasks]
     progress = Progress(log, "shards proven", total=len(own))
-    faults = [str(fault) for fault in _manifest_faults(store, manifest, version, level)]
+    faults = [str(fault) for fault in manifest_faults(store, manifest, version, level)]
     for shard in own:
         found = list(
             faults_of_shard(store, data_version_folder(version), shard, manifest.options, level, entry=shard.entry)
@@ -60,7 +60,8 @@ def read_manifest(store: ObjectStore, version: str) -> ShardManifest:
         ) from error
 
 
-def _manifest_faults(store: ObjectStore, manifest: ShardManifest, version: str, level: ProofLevel) -> Iterator[Fault]:
+def manifest_faults(store: ObjectStore, manifest: ShardManifest, version: str, level: ProofLevel) -> Iterator[Fault]:
+    """Where manifest and sidecars do not add up to the data version, or to each other. No shard is read."""
     found = data_version(manifest.options, manifest.shards)
     if found != version or manifest.data_version != version:
         yield Fault("manifest.json", "does not add up to its data version", expected=version, actual=found)

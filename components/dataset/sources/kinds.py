@@ -5,7 +5,7 @@ documents.
 from collections.abc import Iterator, Sequence
 
 from components.contracts.dataset import DataOptions, PackingOptions, ReadOptions
-from components.dataset.blobs import Blobs, Unreadable
+from components.dataset.blobs import Blobs, Changed, Unreadable
 from components.dataset.corpus import Found
 from components.dataset.inputs import Input
 from components.dataset.planning import MAX_RECORD_BYTES, Unit, byte_units, even_units
@@ -17,6 +17,7 @@ _BY_SUFFIX = {"jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet", "tar": 
 _PACKED = ("gz", "bz2", "xz", "zst", "zip", "lz4", "7z")
 _PACKABLE = ("jsonl", "tar")
 _NEEDS_LOOK = ("parquet", "tar")
+_GZIP = b"\x1f\x8b"
 
 
 class Kinds:
@@ -27,8 +28,8 @@ class Kinds:
     ) -> None:
         self._read, self._options, self._blobs, self._target = read, options, blobs, target
         self._labels = {name: place for place, name in enumerate(labels)}
-        is_tokens = isinstance(options, PackingOptions)
-        self._otherwise = "file" if is_tokens else "grouped"
+        self._is_tokens = isinstance(options, PackingOptions)
+        self._otherwise = "file" if self._is_tokens else "grouped"
         self._is_bytes = isinstance(options, PackingOptions) and options.tokenizer == BYTES
         forced = {"auto": "", "grouped_files": "grouped", "labelled_folders": "labelled"}
         self._forced = forced.get(read.read_as, read.read_as)
@@ -47,7 +48,11 @@ class Kinds:
 
     def needs_look(self, found: Found) -> bool:
         """Whether `units` reads from the input."""
-        return self._forced in _NEEDS_LOOK or found.path.endswith((".parquet", ".tar"))
+        return (
+            self._forced in _NEEDS_LOOK
+            or found.path.endswith((".parquet", ".tar"))
+            or (self._is_tokens and is_packed(found.path))
+        )
 
     def units(self, found: Found) -> list[Unit]:
         """What the planner puts into shards. Raises Unreadable for an input that cannot be read at all."""
@@ -62,6 +67,13 @@ class Kinds:
         return list(self._looked_into(item))
 
     def _file_units(self, item: Input) -> Iterator[Unit]:
+        if self._is_tokens and item.kind == "file" and is_packed(item.path) and item.size >= len(_GZIP):
+            try:
+                begins = self._blobs.read(item, 0, len(_GZIP))
+            except Changed as changed:
+                raise Unreadable(item.path, changed.problem.seen) from changed
+            if begins == _GZIP:
+                raise Unreadable(item.path, "is packed with gzip, not text: unpack it, or read it as lines or jsonl")
         if isinstance(self._options, PackingOptions) and self._is_bytes:
             yield from byte_units(item, self._options, target=self._target)
             return

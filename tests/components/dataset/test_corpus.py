@@ -78,10 +78,20 @@ def test_loops_of_links_end_and_no_file_is_taken_twice(folder: Path) -> None:
     ]  # fmt: skip
 
 
-def test_pipes_and_sockets_are_passed_over(folder: Path) -> None:
+def test_pipes_sockets_and_devices_are_unreadable_not_forgotten(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
+    os.mkfifo(folder / "b" / "pipe")
+    (folder / "b" / "device").symlink_to("/dev/null")
 
-    assert "pipe" not in names(str(folder), workdir="")
+    corpus, files = found(str(folder))
+    only_text, _ = found(f"{folder}/**/*.txt")
+
+    assert [item.path for item in files] == ["a.txt", "b/c.txt", "b/d.md", "b/e/f.txt", "empty"]
+    assert corpus.unreadable == [
+        BadRecord(path=path, reason="is a pipe, socket or device, not a file")
+        for path in ("b/device", "b/pipe", "pipe")
+    ]
+    assert only_text.unreadable == []
     assert "neither a file nor a folder" in str(found(str(folder / "pipe"))[0].problems[0])
 
 
@@ -91,6 +101,16 @@ def test_a_link_that_leads_nowhere_is_unreadable_not_forgotten(folder: Path) -> 
     corpus, _ = found(str(folder))
 
     assert corpus.unreadable == [BadRecord(path="lost", reason="No such file or directory")]
+
+
+def test_a_link_to_itself_is_named_and_its_neighbours_are_read(folder: Path) -> None:
+    (folder / "b" / "self").symlink_to("self")
+
+    corpus, files = found(str(folder))
+
+    assert corpus.unreadable == [BadRecord(path="b/self", reason="Too many levels of symbolic links")]
+    assert corpus.problems == []
+    assert "b/c.txt" in [item.path for item in files]
 
 
 def test_a_name_that_is_not_utf8_is_reported_readably(folder: Path) -> None:

@@ -302,7 +302,7 @@ def test_a_tokenizer_that_does_not_load_is_78_together_with_what_else_is_wrong(
     ("arguments", "said"),
     [
         (("merge", "--plan", "../../etc"), "'../../etc' is no plan's id"),
-        (("task", "--plan", "p-0123456789abcdef", "--index", "3"), "task_index is '3'"),
+        (("task", "--plan", "p-0123456789abcdef", "--index", "3"), "--index is 3 and --tasks 1"),
         (("task", "--plan", "p-0123456789abcdef"), "run shard plan first"),
         (("verify", "--version", ""), "there is no ''"),
         (("verify", "--version", "d-../../x"), "there is no 'd-../../x'"),

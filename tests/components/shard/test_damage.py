@@ -11,6 +11,7 @@ import pytest
 
 from components.contracts.dataset import ProofLevel
 from components.errors import BadInput, VerificationFailed
+from components.shard.export import export_version
 from components.shard.verify import verify_version
 from components.storage.local import LocalStore
 from tests.components.shard.formats import FORMATS, LOG, made, rows
@@ -175,6 +176,48 @@ def test_an_edited_manifest_or_sidecar_is_told(
             verify_version(store, version, level="records", log=LOG)
     finally:
         store.replace(key, content)
+
+
+@pytest.mark.parametrize(
+    ("format", "old", "new", "said"),
+    [
+        ("mds", b'"xxh3_64":"', b'"xxh3_64":"0', "index.json"),
+        ("mds", b'"num_samples":', b'"num_samples":1', "index.json"),
+        ("mds", b'"index":0', b'"index":1', "manifest.json: does not name its shards in order"),
+        ("mds", b'"name":"', b'"name":"x', "manifest.json: does not add up to its data version"),
+        ("tokens", b'"sequence_length":', b'"sequence_length":1', "manifest.json: does not add up to its data version"),
+    ],
+)
+def test_a_version_whose_manifest_is_not_its_own_is_not_exported(
+    sound: dict[str, tuple[LocalStore, str]], tmp_path: Path, format: str, old: bytes, new: bytes, said: str
+) -> None:
+    store, version = sound[format]
+    key = f"data/versions/{version}/manifest.json"
+    content = store.read(key)
+    assert old in content
+    store.replace(key, content.replace(old, new, 1))
+    try:
+        with pytest.raises(VerificationFailed, match=said):
+            export_version(store, version, to=tmp_path / "out", log=LOG)
+    finally:
+        store.replace(key, content)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_version_whose_manifest_names_fewer_shards_is_not_exported(
+    sound: dict[str, tuple[LocalStore, str]], tmp_path: Path
+) -> None:
+    store, version = sound["tokens"]
+    key = f"data/versions/{version}/manifest.json"
+    content = store.read(key)
+    document = json.loads(content)
+    store.replace(key, json.dumps(document | {"shards": document["shards"][:1]}).encode())
+    try:
+        with pytest.raises(VerificationFailed, match="does not add up to its data version"):
+            export_version(store, version, to=tmp_path / "out", log=LOG)
+    finally:
+        store.replace(key, content)
+    assert not (tmp_path / "out").exists()
 
 
 def test_verification_can_be_shared_and_names_what_is_not_there(sound: dict[str, tuple[LocalStore, str]]) -> None:

@@ -99,3 +99,15 @@ def test_a_bad_record_is_named_by_its_place_in_the_unpacked_stream(tmp_path: Pat
     with pytest.raises(BadInput, match="TooManyBadRecords") as caught:
         made(tmp_path, "a.jsonl.gz", gzip.compress(b'{"text": "a"}\nnonsense\n'))
     assert "a.jsonl.gz at 14: cannot be used: it is not JSON" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.GZ", "a.jsonl.gz"])
+def test_a_packed_file_is_not_packed_again_as_if_it_were_text(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadInput, match="is packed with gzip, not text: unpack it, or read it as lines") as caught:
+        made(tmp_path, name, gzip.compress(b"text"), read_as="file")
+    assert f"{name}: cannot be read" in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"text that is no stream", b"x", b"\x1f"])
+def test_a_file_that_is_packed_by_its_name_alone_is_text(tmp_path: Path, content: bytes) -> None:
+    assert made(tmp_path, "a.txt.gz", content).num_tokens == len(content) + 1
