@@ -241,13 +241,13 @@ class Gang:
 def put_data_set(store: ObjectStore) -> None:
     """One sequence, which no program here reads."""
     content = bytes(16)
-    store.replace(shard_key("p-1-000000", suffix="bin"), content)
+    store.replace(shard_key("p-0-000000", suffix="bin"), content)
     file = StoredFile(
-        path="../../shards/p-1-000000.bin", size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest()
+        path="../../shards/p-0-000000.bin", size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest()
     )
     shard = Shard(index=0, files=(file,), num_sequences=1, num_tokens=1, num_padding=0, num_documents=1)
     manifest = ShardManifest(
-        data_version="d-1", plan_id="p-1", options=PackingOptions(sequence_length=8, over_long="split"),
+        data_version="d-1", plan_id="p-0", options=PackingOptions(sequence_length=8, over_long="split"),
         shards=(shard,), bad_records=(), counts=PackingCounts(),
     )  # fmt: skip
     store.replace(shard_manifest_key("d-1"), manifest.to_bytes())

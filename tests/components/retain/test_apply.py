@@ -103,10 +103,9 @@ def test_a_survivor_that_is_not_whole_is_not_counted_on(ledger: Ledger, stage: P
 def test_good_ones_stay_when_newer_ones_rotted_without_a_change_of_size(ledger: Ledger, stage: Path) -> None:
     verified_steps(ledger, stage, 10, 20, 30, 40)
     for entry in ledger.state().newest_first("verified")[:2]:
-        path = Path(str(ledger.store.local_path(f"{entry.folder}/model.safetensors")))
-        rotten = bytearray(path.read_bytes())
+        rotten = bytearray(ledger.store.read(f"{entry.folder}/model.safetensors"))
         rotten[-1] ^= 1
-        path.write_bytes(rotten)
+        ledger.store.replace(f"{entry.folder}/model.safetensors", bytes(rotten))
 
     applied(ledger)
 
