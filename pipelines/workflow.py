@@ -36,7 +36,6 @@ KEEP_SUCCEEDED_SECONDS, KEEP_FAILED_SECONDS = 3 * DAY_SECONDS, 14 * DAY_SECONDS
 
 def train_workflow(config: TrainConfig, *, storage: str) -> Workflow:
     """The Workflow of one run. `storage` is the root uri when the description names none."""
-    instance = config.argo.instance_id if config.argo else None
     storage_options, placement = (
         config.storage_options or StorageOptionsSection(),
         config.placement or PlacementSection(),
@@ -47,19 +46,8 @@ def train_workflow(config: TrainConfig, *, storage: str) -> Workflow:
         on_exit=labels.FINISH,
         arguments=_parameters(config, storage=storage),
         namespace=config.namespace,
-        labels={
-            labels.MANAGED_BY_LABEL: labels.MANAGED_BY,
-            labels.EXPERIMENT_LABEL: config.experiment,
-            labels.MODEL_VERSION_LABEL: config.model_version,
-            **({labels.INSTANCE_LABEL: instance} if instance else {}),
-        },
-        annotations={
-            labels.TITLE_ANNOTATION: f"Train {config.experiment} {config.model_version}",
-            labels.DESCRIPTION_ANNOTATION: (
-                f"shard and preflight, launch ({config.launch.num_nodes} x {config.launch.nproc_per_node} ranks), "
-                "verify, retain"
-            ),
-        },
+        labels=_labels(config),
+        annotations=_annotations(config),
         pod_metadata=m.Metadata(
             labels={labels.MANAGED_BY_LABEL: labels.MANAGED_BY, labels.EXPERIMENT_LABEL: config.experiment},
             annotations={labels.PENDING_LIMIT_ANNOTATION: str(PENDING_LIMIT_SECONDS)},
@@ -100,6 +88,25 @@ def train_workflow(config: TrainConfig, *, storage: str) -> Workflow:
         _dag(config)
     set_environment(workflow.templates, config.store_options.environment())
     return workflow
+
+
+def _labels(config: TrainConfig) -> dict[str, str]:
+    instance = config.argo.instance_id if config.argo else None
+    return {
+        labels.MANAGED_BY_LABEL: labels.MANAGED_BY,
+        labels.EXPERIMENT_LABEL: config.experiment,
+        labels.MODEL_VERSION_LABEL: config.model_version,
+        **({labels.INSTANCE_LABEL: instance} if instance else {}),
+    }
+
+
+def _annotations(config: TrainConfig) -> dict[str, str]:
+    """What the Argo UI shows of the whole."""
+    size = f"{config.launch.num_nodes} x {config.launch.nproc_per_node} ranks"
+    return {
+        labels.TITLE_ANNOTATION: f"Train {config.experiment} {config.model_version}",
+        labels.DESCRIPTION_ANNOTATION: f"shard and preflight, launch ({size}), verify, retain",
+    }
 
 
 def compile_manifest(config: TrainConfig, *, storage: str) -> dict[str, Any]:

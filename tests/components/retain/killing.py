@@ -2,10 +2,7 @@
 
 import io
 import json
-import os
 import random
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,51 +14,25 @@ from components.runtime.log import Log
 from components.storage.base import ObjectStore
 from tests.components.ledger.building import DATA_VERSION, NOW, a_checkpoint, a_ledger, a_stage, selected
 from tests.components.retain.mortals import POLICY, RUN
+from tests.forking import ForkingProgram
 
-ROOT = Path(__file__).parents[3]
 _LIVES_BYTES = (3_000, 30_000, 60_000)
 
 
-class Mortals:
+class Mortals(ForkingProgram):
     """The program that forks those who are to die. A context manager."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
-        self._errors = (folder / "mortals.err").open("w+")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.components.retain.mortals"], cwd=ROOT, text=True, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self._errors,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder), **(environment or {})},
-        )  # fmt: skip
-
-    def __enter__(self) -> "Mortals":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-        self._errors.close()
+        super().__init__("tests.components.retain.mortals", folder, temporary=folder, environment=environment or {})
 
     def start(self, role: str, storage: str, *, seed: int, num_bytes: int) -> None:
-        self._tell(json.dumps({"role": role, "storage": storage, "seed": seed, "bytes": num_bytes}))
+        self.tell(json.dumps({"role": role, "storage": storage, "seed": seed, "bytes": num_bytes}))
 
     def statuses(self) -> Sequence[int]:
         """Of all that were started since the last time, once they are dead."""
-        assert self._process.stdout is not None
-        self._tell("")
-        found: list[int] = json.loads(self._process.stdout.readline())
+        self.tell("")
+        found: list[int] = self.answer()
         return found
-
-    def said(self) -> str:
-        self._errors.seek(0)
-        return self._errors.read()
-
-    def _tell(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
 
 
 def let_all_die_at_a_random_byte(mortals: Mortals, store: ObjectStore, rng: random.Random) -> None:

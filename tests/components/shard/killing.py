@@ -2,11 +2,8 @@
 
 import contextlib
 import json
-import os
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,45 +14,25 @@ from components.storage.base import ObjectStore
 from components.storage.local import LocalStore
 from tests.components.shard.formats import FORMATS, rows, spec
 from tests.fakes.s3_server import ENVIRONMENT, S3Server
+from tests.forking import ForkingProgram
 
-ROOT = Path(__file__).parents[3]
 KILLED = -9
 
 
-class Mortals:
+class Mortals(ForkingProgram):
     """The program that forks those who are to be killed. A context manager."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         self.folder = folder / "tmp"
         self.folder.mkdir()
-        self._errors = (folder / "mortals.err").open("w+")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.components.shard.mortals"], cwd=ROOT, text=True, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self._errors,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(self.folder), **(environment or {})},
-        )  # fmt: skip
-
-    def __enter__(self) -> "Mortals":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-        self._errors.close()
+        super().__init__("tests.components.shard.mortals", folder, temporary=self.folder, environment=environment or {})
 
     def run(self, part: str, store: ObjectStore, spec: ShardSpec, **more: Any) -> dict[str, Any]:
         """One child from its birth to its death; `after` says when it is killed."""
         order = {"part": part, "storage": store.uri, "spec": spec.to_bytes().decode(), "after": None, **more}
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline() or "{}")
-        self._errors.seek(0)
-        assert answer.get("status") in (0, KILLED), f"{part} ended with {answer}: {self._errors.read()[-2000:]}"
+        self.tell(json.dumps(order))
+        answer: dict[str, Any] = self.answer() or {}
+        assert answer.get("status") in (0, KILLED), f"{part} ended with {answer}: {self.said()[-2000:]}"
         return answer
 
 
