@@ -24,6 +24,7 @@ from components.errors import BadInput
 from components.storage.location import S3Location, StoreOptions, parse_location
 from pipelines.cluster_sections import ArgoSection, DnsLabel, ObjectName, PlacementSection
 from pipelines.field_types import Section, Text, Time
+from pipelines.gitops_section import GitOpsSection
 from pipelines.sections import (
     CheckpointSection,
     LaunchSection,
@@ -100,6 +101,8 @@ class TrainConfig(Section):
     """Which Argo runs the Workflow."""
     placement: PlacementSection | None = None
     """Where the stages' pods may run."""
+    gitops: GitOpsSection | None = None
+    """Runs that a schedule or a push starts. Default: none by a schedule, and by a push to main."""
     deadline: Time | None = None
     """Deadline of the whole Workflow. Default: the longest its stages can take with all their retries."""
     shard: ShardSection
