@@ -87,12 +87,27 @@ class SecretVolumeView(View):
     secret_name: str
 
 
+class KeyView(View):
+    """A key of a ConfigMap, and the file it becomes."""
+
+    key: str
+    path: str
+
+
+class ConfigMapVolumeView(View):
+    """Some keys of a ConfigMap as files."""
+
+    name: str
+    items: tuple[KeyView, ...]
+
+
 class VolumeView(View):
     """A folder of a pod; never one of its node."""
 
     name: str
     empty_dir: EmptyDirView | None = None
     secret: SecretVolumeView | None = None
+    config_map: ConfigMapVolumeView | None = None
 
 
 class SeccompView(View):

@@ -1,10 +1,12 @@
 """What a run description says for clusters: names, secrets and places of pods. Without meaning on one machine."""
 
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from components.contracts.pods import LostNodeRule, Mount
+from components.contracts.pod_patch import pod_patch_problems
+from components.contracts.pods import LostNodeRule, Mount, TrustedAuthorities
 from pipelines.field_types import Bytes, EnvName, Section, Text, Time
 
 ObjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
@@ -166,6 +168,75 @@ class Volume(Section):
             assert self.scratch is not None  # one of the four
             source = {"emptyDir": {"sizeLimit": quantity(self.scratch)}}
         return Mount(name=name, path=self.path, source=source, read_only=self.read_only)
+
+
+def _allowed_patch(patch: dict[str, Any]) -> dict[str, Any]:
+    if problems := pod_patch_problems(patch, where="pod_patch"):
+        raise ValueError("; ".join(f"{item.where} {item.seen}: {item.fix}" for item in problems))
+    return patch
+
+
+PodPatch = Annotated[dict[str, Any], AfterValidator(_allowed_patch)]
+"""A part of a pod's spec."""
+
+
+class RdmaSection(Section):
+    """Devices for a fast network between the gang's nodes (InfiniBand, RoCE, EFA), as a device plugin offers them.
+    Ranks are not root, so how much memory they may lock is the node's own limit: `LimitMEMLOCK` of its containerd.
+    """
+
+    resource: LabelKey
+    """Name of the resource, for example rdma/hca_shared_devices_a or vpc.amazonaws.com/efa."""
+    count: Annotated[int, Field(ge=1, le=1024)] = 1
+    """How many of them each node's ranks get, together: 1 to 1024."""
+
+
+def _proxy_url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not text.isprintable() or " " in text:
+        raise ValueError(f"is {text!r}; write http://host:port")
+    if parts.username or parts.password:
+        raise ValueError("holds credentials, which would be seen in the Workflow; use a proxy that needs none")
+    return text
+
+
+class ProxySection(Section):
+    """The way out of the cluster, for stages, agents and the program. Without it the cluster's own addresses are
+    reached; a storage_options.endpoint that shall be, too, belongs into no_proxy.
+    """
+
+    http: Annotated[str, AfterValidator(_proxy_url)] | None = None
+    """Address for http://, as HTTP_PROXY: http://host:port."""
+    https: Annotated[str, AfterValidator(_proxy_url)] | None = None
+    """Address for https://, as HTTPS_PROXY: http://host:port."""
+    no_proxy: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.:/_*-]+$")], ...] = ()
+    """Hosts, domains (.example.com) and networks (10.0.0.0/8) that are reached directly, besides the cluster's own."""
+
+    @model_validator(mode="after")
+    def _names_a_way(self) -> "ProxySection":
+        if not self.http and not self.https:
+            raise ValueError("names no proxy; set http or https, or leave it out")
+        return self
+
+    def told(self) -> dict[str, str]:
+        """As the launch stage reads it."""
+        values = {"http": self.http, "https": self.https, "no_proxy": ",".join(self.no_proxy)}
+        return {name: value for name, value in values.items() if value}
+
+
+class CaBundleSection(Section):
+    """Certificates that stages, agents and the program trust instead of those in their images: one PEM file with all
+    that are needed, the public ones included. For the storage, storage_options.ca_secret comes first.
+    """
+
+    config_map: ObjectName
+    """Name of the ConfigMap that holds it."""
+    key: SecretKey = "ca.crt"
+    """Key in it."""
+
+    def told(self) -> TrustedAuthorities:
+        """As the launch stage reads it."""
+        return TrustedAuthorities(config_map=self.config_map, key=self.key)
 
 
 class LostNodeSection(Section):

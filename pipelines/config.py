@@ -22,7 +22,14 @@ from components.contracts.names import ExperimentName, Identifier
 from components.contracts.units import format_duration
 from components.errors import BadInput
 from components.storage.location import S3Location, StoreOptions, parse_location
-from pipelines.cluster_sections import ArgoSection, DnsLabel, ObjectName, PlacementSection
+from pipelines.cluster_sections import (
+    ArgoSection,
+    CaBundleSection,
+    DnsLabel,
+    ObjectName,
+    PlacementSection,
+    ProxySection,
+)
 from pipelines.field_types import Section, Text, Time
 from pipelines.gitops_section import GitOpsSection
 from pipelines.sections import (
@@ -97,6 +104,10 @@ class TrainConfig(Section):
     infra/kubernetes installs them."""
     image_pull_secrets: tuple[ObjectName, ...] | None = None
     """Names of the Secrets that let the cluster pull the images."""
+    proxy: ProxySection | None = None
+    """The way out of the cluster: {https: "http://proxy.example:3128"}."""
+    ca_bundle: CaBundleSection | None = None
+    """Certificates to trust in the cluster's pods: {config_map: company-ca}."""
     argo: ArgoSection | None = None
     """Which Argo runs the Workflow."""
     placement: PlacementSection | None = None
@@ -182,7 +193,8 @@ def _conflicts(config: TrainConfig) -> Iterable[tuple[str, str, str]]:
             f"set at least {path}, or lower launch.limits.run, launch.retries or the stages' timeout",
         )
     is_s3 = config.storage is not None and isinstance(parse_location(config.storage), S3Location)
-    secrets = config.storage_options and (config.storage_options.credentials_secret or config.storage_options.ca_secret)
+    options = config.storage_options
+    secrets = options and (options.credentials_secret or options.ca_secret or options.service_account)
     if (config.store_options != StoreOptions() or secrets) and not is_s3:
         yield "storage_options", "has no effect without an s3:// storage", "set storage, or leave it out"
     if config.checkpoint is None and config.resume.source not in ("latest", "fresh"):
@@ -198,6 +210,10 @@ def _conflicts(config: TrainConfig) -> Iterable[tuple[str, str, str]]:
             f"is {keep}, but checkpoint.every_steps is {every}: most of those steps have no checkpoint",
             f"set a multiple of {every}",
         )
+    if config.launch.rdma and config.launch.rdma.resource in (
+        (config.launch.resources and config.launch.resources.devices) or {}
+    ):
+        yield "launch.rdma.resource", "is also in launch.resources.devices", "name it once"
     if config.launch.accelerator is not None and not config.launch.accelerator.as_json():
         yield "launch.accelerator", "asks for nothing", "set model, min_memory_gib or min_driver, or leave it out"
     size = len(canonical_json(config.as_json()))

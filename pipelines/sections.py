@@ -17,7 +17,9 @@ from pipelines.cluster_sections import (
     LabelValue,
     LostNodeSection,
     ObjectName,
+    PodPatch,
     RankResources,
+    RdmaSection,
     SecretVariable,
     StageResources,
     Toleration,
@@ -192,6 +194,12 @@ class LaunchSection(StageLimits):
     """RuntimeClass of the gang's pods."""
     host_network: bool = False
     """Whether the gang's pods use their node's network. Pod Security `baseline` and `restricted` refuse it."""
+    rdma: RdmaSection | None = None
+    """Devices for a fast network: {resource: rdma/hca_shared_devices_a}."""
+    pod_patch: PodPatch | None = None
+    """A part of a pod's spec, laid over the gang's: affinity, topologySpreadConstraints, dnsConfig, hostAliases,
+    preemptionPolicy, schedulingGates, resourceClaims, volumes, and of the container `program` env, envFrom, ports,
+    resources, volumeMounts and volumeDevices. Nothing else."""
     lost_node: LostNodeSection = LostNodeSection()
     """What becomes of the gang when one of its nodes no longer answers."""
     workdir: Annotated[Text, StringConstraints(min_length=1)] | None = None

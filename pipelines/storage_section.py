@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, StringConstraints
+from pydantic import AfterValidator, StringConstraints, model_validator
 
 from components.storage.location import StoreOptions, fault_of_endpoint
 from pipelines.cluster_sections import ObjectName
@@ -38,8 +38,18 @@ class StorageOptionsSection(Section):
     credentials_secret: ObjectName | None = None
     """Secret with the keys AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and perhaps AWS_SESSION_TOKEN, for stages and
     agents in a cluster. Default: what their service account is granted."""
+    service_account: ObjectName | None = None
+    """Service account of the gang's pods, whose cloud identity (IRSA, Workload Identity) the agents reach the storage
+    with; the stages have theirs by the top-level service_account. No container of the gang gets its token for the
+    cluster. Default: the namespace's `default`."""
     ca_secret: ObjectName | None = None
     """Secret whose ca.crt holds the certificates that vouch for endpoint, for stages and agents in a cluster."""
+
+    @model_validator(mode="after")
+    def _names_one_way(self) -> "StorageOptionsSection":
+        if self.credentials_secret and self.service_account:
+            raise ValueError("names credentials_secret and service_account; keep one of them")
+        return self
 
     def options(self) -> StoreOptions:
         """The same for the store itself."""

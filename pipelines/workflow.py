@@ -57,7 +57,10 @@ def train_workflow(config: TrainConfig, *, storage: str) -> Workflow:
         security_context=pod_security(),
         volumes=[hidden_token()],
         pod_spec_patch=stage_pod_patch(
-            credentials_secret=storage_options.credentials_secret, ca_secret=storage_options.ca_secret
+            credentials_secret=storage_options.credentials_secret,
+            ca_secret=storage_options.ca_secret,
+            proxy=config.proxy.told() if config.proxy else {},
+            trusted=config.ca_bundle.told() if config.ca_bundle else None,
         ),
         node_selector=placement.node_selector,
         tolerations=[m.Toleration.model_validate(item.manifest()) for item in placement.tolerations or ()] or None,

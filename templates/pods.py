@@ -10,6 +10,7 @@ from typing import Any
 
 from hera.workflows import models as m
 
+from components.contracts.pods import TRUST_VARIABLES, TRUSTED_FILE, TrustedAuthorities, proxy_variables
 from templates.labels import PLATFORM_IMAGE, workflow_parameter
 
 Json = dict[str, Any]
@@ -20,7 +21,7 @@ STAGE_SERVICE_ACCOUNT, LAUNCHER_SERVICE_ACCOUNT = "argosy-stage", "argosy-launch
 USER_ID = 65532
 """Not root, and not in any image's /etc/passwd."""
 
-OUTPUT_FOLDER, SCRATCH_FOLDER, CA_FOLDER = "/argosy/out", "/tmp", "/argosy/ca"
+OUTPUT_FOLDER, SCRATCH_FOLDER, CA_FOLDER, TRUST_FOLDER = "/argosy/out", "/tmp", "/argosy/ca", "/argosy/trust"
 CA_KEY = "ca.crt"
 TOKEN_FOLDER, NO_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount", "no-token"
 
@@ -50,20 +51,27 @@ def pod_security() -> m.PodSecurityContext:
     )  # fmt: skip
 
 
-def stage_pod_patch(*, credentials_secret: str | None = None, ca_secret: str | None = None) -> str:
+def stage_pod_patch(
+    *, credentials_secret: str | None = None, ca_secret: str | None = None, proxy: Mapping[str, str] = {},
+    trusted: TrustedAuthorities | None = None,
+) -> str:  # fmt: skip
     """The Workflow's `podSpecPatch`: all three containers restricted, folders a stage may write to, variables."""
     folders = {"out": OUTPUT_FOLDER, "scratch": SCRATCH_FOLDER}
     main: Json = {
         "name": "main",
         "imagePullPolicy": "IfNotPresent",
         "securityContext": _RESTRICTED,
-        "env": _variables(credentials_secret, ca_secret),
+        "env": [*_variables(credentials_secret, _certificates(ca_secret, trusted)), *proxy_variables(proxy)],
         "volumeMounts": [{"name": name, "mountPath": path} for name, path in folders.items()],
     }
     volumes: list[Json] = [{"name": name, "emptyDir": {}} for name in folders]
     if ca_secret:
         main["volumeMounts"].append({"name": "ca", "mountPath": CA_FOLDER, "readOnly": True})
         volumes.append({"name": "ca", "secret": {"secretName": ca_secret}})
+    if trusted:
+        main["volumeMounts"].append({"name": "trust", "mountPath": TRUST_FOLDER, "readOnly": True})
+        items = [{"key": trusted.key, "path": TRUSTED_FILE}]
+        volumes.append({"name": "trust", "configMap": {"name": trusted.config_map, "items": items}})
     argos: Json = {"securityContext": _RESTRICTED, "resources": {"requests": ARGO_REQUESTS}}
     patch = {
         "enableServiceLinks": False,
@@ -87,13 +95,19 @@ def token_mount() -> m.VolumeMount:
     return m.VolumeMount(name=NO_TOKEN, mount_path=TOKEN_FOLDER)
 
 
-def _variables(credentials_secret: str | None, ca_secret: str | None) -> Sequence[Mapping[str, Any]]:
+def _certificates(ca_secret: str | None, trusted: TrustedAuthorities | None) -> Mapping[str, str]:
+    """Variables that say which certificates to trust."""
+    everywhere = dict.fromkeys(TRUST_VARIABLES, f"{TRUST_FOLDER}/{TRUSTED_FILE}") if trusted else {}
+    return {**everywhere, **({"AWS_CA_BUNDLE": f"{CA_FOLDER}/{CA_KEY}"} if ca_secret else {})}
+
+
+def _variables(credentials_secret: str | None, certificates: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
     values = {
         "ARGOSY_TARGET": "kubernetes",
         "ARGOSY_OUT": OUTPUT_FOLDER,
         "ARGOSY_IMAGE": workflow_parameter(PLATFORM_IMAGE),
         "HOME": SCRATCH_FOLDER,
-        **({"AWS_CA_BUNDLE": f"{CA_FOLDER}/{CA_KEY}"} if ca_secret else {}),
+        **certificates,
     }
     fields = {
         "ARGOSY_NODE": "spec.nodeName",

@@ -1,10 +1,18 @@
 """How a gang's pods are made: what a run description says about them, as the launch stage reads it."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from components.contracts.document import Document
+
+TRUSTED_FILE = "ca.crt"
+TRUST_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "AWS_CA_BUNDLE")
+"""What OpenSSL with Python, requests, curl and botocore read the file of trusted certificates from."""
+
+_NEVER_BY_PROXY = ("localhost", "127.0.0.1", "$(KUBERNETES_SERVICE_HOST)", ".svc", ".cluster.local")
+"""The cluster's own addresses. Kubernetes puts in that of its API server."""
 
 
 class LostNodeRule(Document):
@@ -25,6 +33,13 @@ class Mount(Document):
     source: dict[str, Any]
     """A Kubernetes volume source, for example {"persistentVolumeClaim": {"claimName": "corpus"}}; never hostPath."""
     read_only: bool = False
+
+
+class TrustedAuthorities(Document):
+    """Certificates to trust instead of those in the images: one PEM file, a key of a ConfigMap."""
+
+    config_map: str
+    key: str
 
 
 class PodOptions(Document):
@@ -51,6 +66,12 @@ class PodOptions(Document):
     """`envFrom` of the agent: the storage's credentials. What the launcher itself was given is handed on anyway."""
     ca_secret: str = ""
     """Secret whose `ca.crt` the agent trusts when it speaks with the storage."""
+    trusted: TrustedAuthorities | None = None
+    """What agent and program trust; for the storage `ca_secret` comes first."""
+    proxy: dict[str, str] | None = None
+    """Variables that name the way out of the cluster, for agent and program."""
+    patch: dict[str, Any] | None = None
+    """Laid over the pod's spec; `components.contracts.pod_patch` says what it may hold."""
     node_selector: dict[str, str] = {}
     tolerations: tuple[dict[str, Any], ...] = ()
     annotations: dict[str, str] = {}
@@ -69,3 +90,17 @@ class PodOptions(Document):
     """How long pods stay bound to a node that does not answer before Kubernetes asks for their end."""
     ttl_seconds: NonNegativeInt = 86400
     """How long a gang that has ended stays visible when nobody removes it."""
+
+
+def proxy_variables(proxy: Mapping[str, str]) -> list[dict[str, Any]]:
+    """`env` of a container for `proxy` (http, https, no_proxy), in both spellings that programs know."""
+    if not proxy:
+        return []
+    direct = [*_NEVER_BY_PROXY, *filter(None, [proxy.get("no_proxy", "")])]
+    values = {"HTTP_PROXY": proxy.get("http", ""), "HTTPS_PROXY": proxy.get("https", ""), "NO_PROXY": ",".join(direct)}
+    return [
+        {"name": spelling, "value": value}
+        for name, value in values.items()
+        if value
+        for spelling in (name, name.lower())
+    ]

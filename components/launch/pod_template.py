@@ -25,7 +25,8 @@ from components.contracts.cluster_names import (
 )
 from components.contracts.gang import GangSpec
 from components.contracts.names import gang_name
-from components.contracts.pods import PodOptions
+from components.contracts.pods import TRUST_VARIABLES, TRUSTED_FILE, PodOptions, proxy_variables
+from components.launch.pod_patch import patched
 
 Manifest = dict[str, Any]
 
@@ -36,7 +37,7 @@ GRACE_MARGIN_SECONDS = 10
 """Added to `limits.stop`: the agents kill the ranks at that limit, and then still have to leave."""
 
 BIN, WORK, CACHE, GANG = "/argosy/bin", "/argosy/work", "/argosy/cache", "/argosy/gang"
-CA, HOME, SHM, TMP = "/argosy/ca", "/argosy/home", "/dev/shm", "/tmp"
+CA, TRUST, HOME, SHM, TMP = "/argosy/ca", "/argosy/trust", "/argosy/home", "/dev/shm", "/tmp"
 SOCKET = f"{WORK}/guard.sock"
 SPEC_KEY, SECRET_KEY = "spec.json", "secret"
 """Keys of the gang's Secret; its other keys are variables of the agent."""
@@ -128,6 +129,7 @@ def pod_template(plan: GangPlan) -> Manifest:
         "affinity": _avoiding(plan.excluded_nodes),
     }
     spec.update({key: value for key, value in optional.items() if value})
+    spec = patched(spec, options.patch or {})
     return {"metadata": {"labels": {**options.labels, **plan.labels}, "annotations": annotations}, "spec": spec}
 
 
@@ -157,8 +159,12 @@ def _agent(plan: GangPlan) -> Manifest:
             for name in sorted(plan.agent_variables)
         ),
     ]
+    variables += _way_out(plan.pods)
+    if plan.pods.trusted:
+        mounts.append(_mount("trust", TRUST, read_only=True))
     if plan.pods.ca_secret:
         mounts.append(_mount("ca", CA, read_only=True))
+        variables = [item for item in variables if item["name"] != "AWS_CA_BUNDLE"]
         variables.append({"name": "AWS_CA_BUNDLE", "value": f"{CA}/ca.crt"})
     agent = _ours(plan, AGENT, command, mounts=mounts, resources=plan.pods.agent_resources)
     return {
@@ -180,6 +186,7 @@ def _program(plan: GangPlan) -> Manifest:
             {"name": "HOME", "value": HOME},
             {"name": "USER", "value": "argosy"},
             {"name": "ARGOSY_NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
+            *_way_out(options),
             *options.env,
         ],
         "envFrom": list(options.env_from),
@@ -190,6 +197,7 @@ def _program(plan: GangPlan) -> Manifest:
         "volumeMounts": [
             _mount("bin", BIN, read_only=True), _mount("work", WORK), _mount("cache", CACHE, read_only=True),
             _mount("home", HOME), _mount("shm", SHM),
+            *([_mount("trust", TRUST, read_only=True)] if options.trusted else []),
             *(_mount(mount.name, mount.path, read_only=mount.read_only) for mount in options.mounts),
         ],
     }  # fmt: skip
@@ -226,8 +234,19 @@ def _volumes(plan: GangPlan) -> list[Manifest]:
     volumes.append({"name": "gang", "secret": {"secretName": plan.name, "defaultMode": 0o440}})
     if plan.pods.ca_secret:
         volumes.append({"name": "ca", "secret": {"secretName": plan.pods.ca_secret, "defaultMode": 0o444}})
+    if trusted := plan.pods.trusted:
+        items = [{"key": trusted.key, "path": TRUSTED_FILE}]
+        volumes.append({"name": "trust", "configMap": {"name": trusted.config_map, "items": items}})
     volumes += [{"name": mount.name, **mount.source} for mount in plan.pods.mounts]
     return volumes
+
+
+def _way_out(options: PodOptions) -> list[Manifest]:
+    """Variables that every container which speaks with the world needs."""
+    variables = proxy_variables(options.proxy or {})
+    if options.trusted:
+        variables += [{"name": name, "value": f"{TRUST}/{TRUSTED_FILE}"} for name in TRUST_VARIABLES]
+    return variables
 
 
 def _node_tolerations(options: PodOptions) -> list[Manifest]:

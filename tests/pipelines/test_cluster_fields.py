@@ -83,6 +83,30 @@ def test_credentials_and_certificates_reach_the_stages_and_the_agents() -> None:
     assert options(*storage).ca_secret == "ca"
 
 
+def test_the_way_out_and_the_certificates_reach_every_stage() -> None:
+    patch = json.loads(compiled("proxy={https: 'http://p:1', no_proxy: [s3.local]}", "ca_bundle={config_map: ours}")
+                       ["spec"]["podSpecPatch"])  # fmt: skip
+    main = patch["containers"][0]
+    values = {item["name"]: item.get("value") for item in main["env"]}
+
+    assert values["HTTPS_PROXY"] == values["https_proxy"] == "http://p:1"
+    assert values["NO_PROXY"] == "localhost,127.0.0.1,$(KUBERNETES_SERVICE_HOST),.svc,.cluster.local,s3.local"
+    assert values["SSL_CERT_FILE"] == values["AWS_CA_BUNDLE"] == "/argosy/trust/ca.crt"
+    assert "HTTP_PROXY" not in values
+    assert {"name": "trust", "mountPath": "/argosy/trust", "readOnly": True} in main["volumeMounts"]
+    assert {"name": "trust", "configMap": {"name": "ours", "items": [{"key": "ca.crt", "path": "ca.crt"}]}} in patch[
+        "volumes"
+    ]
+
+
+def test_the_storages_own_certificates_come_before_the_others() -> None:
+    storage = ("storage=s3://bucket/x", "storage_options.ca_secret=ca", "ca_bundle.config_map=ours")
+    main = json.loads(compiled(*storage)["spec"]["podSpecPatch"])["containers"][0]
+    values = {item["name"]: item.get("value") for item in main["env"]}
+
+    assert (values["AWS_CA_BUNDLE"], values["SSL_CERT_FILE"]) == ("/argosy/ca/ca.crt", "/argosy/trust/ca.crt")
+
+
 def test_what_the_description_says_about_the_gangs_pods_reaches_the_launch_stage() -> None:
     told = options(
         "image_pull_secrets=[registry]",
@@ -173,7 +197,13 @@ def test_the_exit_handler_is_called_finish_where_people_look() -> None:
         ("launch.secrets={RANK: {secret: a, key: b}}", "RANK is set by Argosy"),
         ("launch.tolerations=[{key: a, operator: Equal}]", "operator Equal needs a value"),
         ("launch.volumes=[{path: /data, host_path: /}]", "host_path"),
-        ("launch.pod_patch={}", "pod_patch"),
+        ("launch.pod_patch={hostPID: true}", "pod_patch.hostPID may not be patched: the pods stay in their own"),
+        ("proxy={no_proxy: [a]}", "names no proxy; set http or https"),
+        ("proxy.http=http://user:secret@proxy:3128", "holds credentials, which would be seen in the Workflow"),
+        ("proxy.http=proxy:3128", "write http://host:port"),
+        ("ca_bundle={key: ca.crt}", "ca_bundle.config_map"),
+        ("launch.rdma={count: 2}", "launch.rdma.resource"),
+        ("storage_options={credentials_secret: a, service_account: b}", "keep one of them"),
         ("storage_options.credentials_secret=s3", "has no effect without an s3:// storage"),
     ],
 )
