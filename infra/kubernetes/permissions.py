@@ -63,6 +63,8 @@ LAUNCHER = Account(
         Rule("", ("pods",), ("list", "watch"), "the gang's pods"),
         Rule("", ("events",), ("list", "watch"), "why a pod does not start"),
         Rule("apps", ("deployments",), ("get",), "is there a janitor", names=("argosy-janitor",)),
+        Rule("kueue.x-k8s.io", ("localqueues",), ("get",), "the queue a gang is to wait in: is it there, is it open"),
+        Rule("kueue.x-k8s.io", ("workloads",), ("list", "watch"), "why a gang waits, its place, was it preempted"),
     ),
     sees_nodes=True,
 )
@@ -87,8 +89,21 @@ SUBMITTER = Account(
     ),
     is_for_people=True,
 )
-ACCOUNTS = (STAGE, LAUNCHER, JANITOR, SUBMITTER)
-"""The janitor's is installed with its Deployment, by `janitor/janitor.yaml`."""
+READER = Account(
+    "argosy-reader",
+    "people who look and change nothing",
+    (
+        Rule(*_WORKFLOWS, ("get", "list", "watch"), "status, runs"),
+        Rule("", ("pods", "events"), ("get", "list", "watch"), "what runs, and what does not"),
+        Rule("", ("pods/log",), ("get",), "logs of a stage that is still running"),
+        Rule("", ("resourcequotas",), ("get", "list"), "what is left of the namespace's share"),
+        Rule("jobset.x-k8s.io", ("jobsets",), ("get", "list", "watch"), "gangs"),
+        Rule("kueue.x-k8s.io", ("localqueues", "workloads"), ("get", "list", "watch"), "the queue"),
+    ),
+    is_for_people=True,
+)
+ACCOUNTS = (STAGE, LAUNCHER, JANITOR, SUBMITTER, READER)
+"""The janitor's is installed with its Deployment, by `janitor/janitor.yaml`; the reader's in tenants' namespaces."""
 
 
 def access_manifests() -> Iterator[Manifest]:
@@ -109,6 +124,14 @@ def role(account: Account) -> Manifest:
     return {
         "apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": {"name": account.name},
         "rules": [rule.manifest() for rule in account.rules],
+    }  # fmt: skip
+
+
+def cluster_role(name: str) -> Manifest:
+    """The right to see nodes, which belong to no namespace. Optional: without, a lost node is noticed by its pods."""
+    return {
+        "apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name},
+        "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}],
     }  # fmt: skip
 
 

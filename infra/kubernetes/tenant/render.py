@@ -1,0 +1,247 @@
+"""What a tenant is in Kubernetes: namespace, queue, quota, rights, network; objects by the file they go to. Pure."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from components.cluster.quantities import parse_quantity, write_quantity
+from components.contracts.cluster_names import DOMAIN, GANG_LABEL, MANAGED_BY, MANAGED_BY_LABEL
+from infra.kubernetes.permissions import (
+    JANITOR,
+    LAUNCHER,
+    NODES_ROLE,
+    READER,
+    STAGE,
+    SUBMITTER,
+    Account,
+    Manifest,
+    Rule,
+    cluster_role,
+    role,
+)  # fmt: skip
+from infra.kubernetes.tenant.tenant import Tenant
+
+TENANT_LABEL = f"{DOMAIN}/tenant"
+QUEUE_API = "kueue.x-k8s.io/v1beta2"
+COORDINATOR_PORT = 29400
+"""Of agent 0, as `components/launch/gang_objects.py` has it; a test compares them."""
+_RBAC = "rbac.authorization.k8s.io"
+_JANITOR_YAML = Path(__file__).parent.parent / "janitor" / "janitor.yaml"
+_OBJECTS = {"count/workflows.argoproj.io": "1000", "count/jobsets.jobset.x-k8s.io": "200", "count/jobs.batch": "500",
+            "count/secrets": "1000", "count/configmaps": "1000", "services": "200"}  # fmt: skip
+"""A namespace that fills the cluster's database would starve every other."""
+
+
+def render(tenant: Tenant) -> dict[str, list[Manifest]]:
+    """Objects by file name; the kustomization is among them."""
+    files = {
+        "namespace.yaml": [_namespace(tenant)],
+        "quota.yaml": [_resource_quota(tenant), _limit_range(tenant)],
+        "queue.yaml": list(_queues(tenant)),
+        "access.yaml": list(_access(tenant)),
+        "network.yaml": list(_network(tenant)),
+    }
+    if tenant.platform_image is not None:
+        files["janitor.yaml"] = list(_janitor(tenant, tenant.platform_image))
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": sorted(files),
+    }  # fmt: skip
+    return {**files, "kustomization.yaml": [kustomization]}
+
+
+def _metadata(tenant: Tenant, name: str, *, is_namespaced: bool = True) -> Manifest:
+    place = {"namespace": tenant.name} if is_namespaced else {}
+    return {"name": name, **place, "labels": {MANAGED_BY_LABEL: MANAGED_BY, TENANT_LABEL: tenant.name}}
+
+
+def _namespace(tenant: Tenant) -> Manifest:
+    metadata = _metadata(tenant, tenant.name, is_namespaced=False)
+    levels = {
+        f"pod-security.kubernetes.io/{mode}": level
+        for mode, level in (("enforce", tenant.pod_security), ("warn", "restricted"), ("audit", "restricted"))
+    }
+    return {
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {**metadata, "labels": {**metadata["labels"], **levels}},
+    }  # fmt: skip
+
+
+# --- its share
+
+
+def _resource_quota(tenant: Tenant) -> Manifest:
+    """On requests only: gangs' quota, what they may borrow, and the stages beside them."""
+    names = sorted({*tenant.quota, *tenant.borrow, *tenant.stages})
+    hard = {
+        f"requests.{name}": write_quantity(
+            sum((parse_quantity(part[name]) for part in (tenant.quota, tenant.borrow, tenant.stages) if name in part),
+                start=parse_quantity("0"))
+        )
+        for name in names
+    }  # fmt: skip
+    return {
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": _metadata(tenant, "argosy"),
+        "spec": {"hard": {**hard, "pods": str(tenant.max_pods), **_OBJECTS}},
+    }  # fmt: skip
+
+
+def _limit_range(tenant: Tenant) -> Manifest:
+    """Requests for containers that name none: Argo's init and wait, without which the quota refuses every pod."""
+    limits = [{"type": "Container", "defaultRequest": {"cpu": "50m", "memory": "64Mi"}}]
+    return {
+        "apiVersion": "v1", "kind": "LimitRange", "metadata": _metadata(tenant, "argosy"), "spec": {"limits": limits},
+    }  # fmt: skip
+
+
+def _queues(tenant: Tenant) -> Iterator[Manifest]:
+    """Every field that Kueue's webhooks would default is here: clusters run without them."""
+    if tenant.cluster_queue is None:
+        resources = [
+            {
+                "name": name, "nominalQuota": quota,
+                **({"borrowingLimit": tenant.borrow.get(name, "0")} if tenant.cohort else {}),
+            }
+            for name, quota in sorted(tenant.quota.items())
+        ]  # fmt: skip
+        yield {
+            "apiVersion": QUEUE_API, "kind": "ClusterQueue",
+            "metadata": _metadata(tenant, tenant.name, is_namespaced=False),
+            "spec": {
+                **({"cohortName": tenant.cohort} if tenant.cohort else {}),
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": tenant.name}},
+                "queueingStrategy": "BestEffortFIFO", "stopPolicy": "None",
+                "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
+                # What it lent it takes back; nobody of another tenant is touched for anything else.
+                "preemption": {
+                    "withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any" if tenant.cohort else "Never",
+                    "borrowWithinCohort": {"policy": "Never"},
+                },
+                "resourceGroups": [
+                    {
+                        "coveredResources": sorted(tenant.quota),
+                        "flavors": [{"name": tenant.flavor, "resources": resources}],
+                    }
+                ],
+            },
+        }  # fmt: skip
+    yield {
+        "apiVersion": QUEUE_API, "kind": "LocalQueue", "metadata": _metadata(tenant, tenant.queue),
+        "spec": {"clusterQueue": tenant.owned_cluster_queue, "stopPolicy": "None"},
+    }  # fmt: skip
+
+
+# --- its rights
+
+
+def _access(tenant: Tenant) -> Iterator[Manifest]:
+    for account in (STAGE, LAUNCHER):
+        yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(tenant, account.name)}
+        yield _role(tenant, account)
+        yield _bind(tenant, account.name, [_account(tenant, account.name)])
+    for account, people in ((SUBMITTER, tenant.members), (READER, [*tenant.members, *tenant.readers])):
+        yield _role(tenant, account)
+        yield _bind(tenant, account.name, [_person(text) for text in dict.fromkeys(people)])
+    yield cluster_role(NODES_ROLE)
+    yield _bind_cluster(tenant, LAUNCHER, NODES_ROLE)
+    yield {
+        "apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole",
+        "metadata": _metadata(tenant, f"argosy-queue-{tenant.name}", is_namespaced=False),
+        "rules": [rule.manifest() for rule in _queue_rules(tenant)],
+    }  # fmt: skip
+    yield _bind_cluster(tenant, LAUNCHER, f"argosy-queue-{tenant.name}")
+
+
+def _queue_rules(tenant: Tenant) -> list[Rule]:
+    """A ClusterQueue shows sums, never names; other tenants' workloads only with `sees_others`."""
+    group = "kueue.x-k8s.io"
+    rules = [
+        Rule(group, ("clusterqueues",), ("get",), "its quota, and what is in use", names=(tenant.owned_cluster_queue,)),
+        Rule(group, ("workloadpriorityclasses",), ("get",), "is there such a priority"),
+    ]
+    if tenant.sees_others:
+        rules.append(Rule(group, ("workloads",), ("list",), "who else is in the queue"))
+    return rules
+
+
+def _role(tenant: Tenant, account: Account) -> Manifest:
+    return {**role(account), "metadata": _metadata(tenant, account.name)}
+
+
+def _bind(tenant: Tenant, name: str, subjects: list[Manifest]) -> Manifest:
+    return {
+        "apiVersion": f"{_RBAC}/v1", "kind": "RoleBinding", "metadata": _metadata(tenant, name),
+        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name}, "subjects": subjects,
+    }  # fmt: skip
+
+
+def _bind_cluster(tenant: Tenant, account: Account, role_name: str) -> Manifest:
+    name = f"{tenant.name}-{account.name}-{role_name.removeprefix('argosy-').removesuffix(f'-{tenant.name}')}"
+    return {
+        "apiVersion": f"{_RBAC}/v1", "kind": "ClusterRoleBinding",
+        "metadata": _metadata(tenant, name, is_namespaced=False),
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role_name},
+        "subjects": [_account(tenant, account.name)],
+    }  # fmt: skip
+
+
+def _account(tenant: Tenant, name: str) -> Manifest:
+    return {"kind": "ServiceAccount", "name": name, "namespace": tenant.name}
+
+
+def _person(text: str) -> Manifest:
+    kind, _, name = text.partition(":")
+    return {"kind": kind.capitalize(), "name": name, "apiGroup": _RBAC}
+
+
+def _janitor(tenant: Tenant, image: str) -> Iterator[Manifest]:
+    """As `janitor.yaml` installs it, in this namespace."""
+    for item in yaml.safe_load_all(_JANITOR_YAML.read_text(encoding="utf-8")):
+        if item["kind"] == "ClusterRole":
+            continue  # access.yaml has it
+        if item["kind"] == "ClusterRoleBinding":
+            yield _bind_cluster(tenant, JANITOR, NODES_ROLE)
+            continue
+        metadata = _metadata(tenant, item["metadata"]["name"])
+        labels = {**item["metadata"].get("labels", {}), **metadata["labels"]}
+        made = {**item, "metadata": {**metadata, "labels": labels}}
+        for subject in made.get("subjects", ()):
+            subject["namespace"] = tenant.name
+        if made["kind"] == "Deployment":
+            made["spec"]["template"]["spec"]["containers"][0]["image"] = image
+        yield made
+
+
+# --- its network
+
+
+def _network(tenant: Tenant) -> Iterator[Manifest]:
+    """Nobody from outside reaches a pod of the tenant, and only gangs reach gangs: rendezvous and collectives take
+    ports of the moment, so all but the privileged ones are open between gangs.
+    """
+    everything: Mapping[str, Any] = {}
+    gangs = {"matchExpressions": [{"key": GANG_LABEL, "operator": "Exists"}]}
+    others = {"matchExpressions": [{"key": GANG_LABEL, "operator": "DoesNotExist"}]}
+    yield _policy(tenant, "argosy-closed", everything, ["Ingress"])
+    yield _policy(tenant, "argosy-same-namespace", others, ["Ingress"], ingress=[{"from": [{"podSelector": {}}]}])
+    between = [{"protocol": "TCP", "port": COORDINATOR_PORT}, {"protocol": "TCP", "port": 1024, "endPort": 65535}]
+    peers = [{"podSelector": gangs}]
+    yield _policy(tenant, "argosy-gangs", gangs, ["Ingress"], ingress=[{"from": peers, "ports": between}])
+    if tenant.egress is not None:
+        names = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
+        yield _policy(
+            tenant, "argosy-gangs-outwards", gangs, ["Egress"],
+            egress=[
+                {"to": peers, "ports": between}, {"ports": names},
+                {"to": [{"ipBlock": {"cidr": network}} for network in tenant.egress]},
+            ],
+        )  # fmt: skip
+
+
+def _policy(
+    tenant: Tenant, name: str, pods: Mapping[str, Any], types: list[str], **rules: list[Manifest]
+) -> Manifest:  # fmt: skip
+    return {
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": _metadata(tenant, name),
+        "spec": {"podSelector": dict(pods), "policyTypes": types, **rules},
+    }  # fmt: skip
