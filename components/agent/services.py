@@ -12,6 +12,7 @@ from components.agent.hub import is_loopback
 from components.agent.messages import Joined
 from components.agent.run_context import RunContext
 from components.agent.tasks import Tasks
+from components.checks.pairs import answer
 from components.errors import ExitCode
 
 _LAST_UPLOAD_SECONDS = 10.0
@@ -76,12 +77,8 @@ class Services:
 
     async def introduction(self) -> Joined:
         """What this agent joins with; from now on its probe port answers."""
-
-        def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.close()
-
         host = self.context.spec.coordinator_host
-        self._door = await asyncio.start_server(hang_up, sock=_listen(host))
+        self._door = await asyncio.start_server(answer, sock=_listen(host))
         port = self._door.sockets[0].getsockname()[1]
         return Joined(host=self.context.node, pid=os.getpid(), probe_host=host, probe_port=port)
 

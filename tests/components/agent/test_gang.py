@@ -449,4 +449,5 @@ def test_an_unfit_node_starts_nothing(new_gang: NewGang) -> None:
     assert gang.final.attempts == ()
     report = CheckReport.from_bytes(gang.store.read(node_checks_key("toy-bcdfg", generation=0, node_rank=1)), where="")
     assert any(result.name == "reach" and "answers within" in result.measured for result in report.results)
+    assert any(result.name == "pair" and "Gbit/s" in result.measured for result in report.results)
     assert report.blocking[0].name == "accelerators"
