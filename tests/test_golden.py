@@ -10,6 +10,7 @@ from infra.lint.manifest import lint
 from pipelines.manifest_text import to_json, to_yaml
 from pipelines.recipes import RECIPES, find_recipe
 from pipelines.workflow import compile_manifest
+from tests.pipelines.test_renders import files as rendered_files
 
 GOLDEN = Path(__file__).parent / "golden"
 STORAGE = "file:///srv/argosy/storage"
@@ -26,6 +27,15 @@ def test_a_recipe_compiles_to_its_golden_manifest(name: str, request: pytest.Fix
         path.write_text(to_yaml(compiled(name)), encoding="ascii")
 
     assert compiled(name) == yaml.safe_load(path.read_text(encoding="ascii"))
+
+
+def test_a_render_is_the_recorded_bytes(request: pytest.FixtureRequest) -> None:
+    folder = GOLDEN / "render"
+    if request.config.getoption("--regenerate"):
+        for name, text in rendered_files().items():
+            (folder / name).write_text(text, encoding="ascii")
+
+    assert rendered_files() == {path.name: path.read_text(encoding="ascii") for path in folder.iterdir()}
 
 
 def test_every_golden_manifest_has_a_recipe() -> None:

@@ -48,4 +48,15 @@ DEPLOYMENTS = Kind("apps/v1", "deployments", "Deployment")
 JOBS = Kind("batch/v1", "jobs", "Job")
 JOB_SETS = Kind("jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet")
 WORKFLOWS = Kind("argoproj.io/v1alpha1", "workflows", "Workflow")
+WORKLOADS = Kind("kueue.x-k8s.io/v1beta2", "workloads", "Workload")
+"""What Kueue makes of a gang that is to wait in a queue."""
+LOCAL_QUEUES = Kind("kueue.x-k8s.io/v1beta2", "localqueues", "LocalQueue")
+CLUSTER_QUEUES = Kind("kueue.x-k8s.io/v1beta2", "clusterqueues", "ClusterQueue", is_namespaced=False)
+WORKLOAD_PRIORITIES = Kind(
+    "kueue.x-k8s.io/v1beta2", "workloadpriorityclasses", "WorkloadPriorityClass", is_namespaced=False
+)
 WORKFLOW_TEMPLATES = Kind("argoproj.io/v1alpha1", "workflowtemplates", "WorkflowTemplate")
+CRON_WORKFLOWS = Kind("argoproj.io/v1alpha1", "cronworkflows", "CronWorkflow")
+WORKFLOW_EVENT_BINDINGS = Kind("argoproj.io/v1alpha1", "workfloweventbindings", "WorkflowEventBinding")
+ROLES = Kind("rbac.authorization.k8s.io/v1", "roles", "Role")
+ROLE_BINDINGS = Kind("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding")

@@ -5,9 +5,17 @@ MANAGED_BY_LABEL, MANAGED_BY = "app.kubernetes.io/managed-by", "argosy"
 
 EXPERIMENT_LABEL = f"{DOMAIN}/experiment"
 RUN_LABEL = f"{DOMAIN}/run"
+COMMIT_LABEL = f"{DOMAIN}/commit"
+"""On a Workflow: the Git commit it is a run of; empty, of none."""
+CONTENT_LABEL = f"{DOMAIN}/content"
+"""On what was rendered for a cluster, and on its runs: a digest of the rendered object."""
 GANG_LABEL = f"{DOMAIN}/gang"
 """`<run>-g<generation>`; on every object of one generation."""
 GENERATION_LABEL = f"{DOMAIN}/generation"
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+"""Kueue's, on the gang's own object: its LocalQueue, and its WorkloadPriorityClass."""
 
 STOP_ANNOTATION = f"{DOMAIN}/stop"
 """On a Workflow: who asked for its end, as a StopRequest."""

@@ -33,6 +33,16 @@ def is_experiment_name(text: str) -> bool:
     return len(text) <= MAX_EXPERIMENT_LENGTH and re.fullmatch(_DNS_LABEL, text) is not None
 
 
+def is_run_name(text: str) -> bool:
+    """Whether `text` is a `RunName`."""
+    return len(text) <= 63 and re.fullmatch(_DNS_LABEL, text) is not None
+
+
+def is_commit(text: str) -> bool:
+    """Whether `text` is the full SHA of a Git commit. Forty zeros are none: a push that deletes a branch says so."""
+    return re.fullmatch(r"[0-9a-f]{40}", text) is not None and text != "0" * 40
+
+
 def new_run_name(experiment: str) -> str:
     """`<experiment>-<5 chars>`, chosen once at submit and kept by retries, adoption and resume."""
     return f"{experiment}-{''.join(secrets.choice(_ALPHABET) for _ in range(5))}"

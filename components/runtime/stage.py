@@ -16,8 +16,9 @@ from pydantic import BaseModel
 from components.contracts.clock import now_text
 from components.contracts.document import read_spec
 from components.contracts.layout import stage_record_key
+from components.contracts.names import is_commit, is_run_name
 from components.contracts.records import StageRecord
-from components.errors import ArgosyError, EnvironmentUnfit, ExitCode, Interrupted, Stopped
+from components.errors import ArgosyError, BadInput, EnvironmentUnfit, ExitCode, Interrupted, Stopped
 from components.runtime.again import earlier_of
 from components.runtime.log import Log
 
@@ -86,7 +87,9 @@ def stage_main(
     code, message, reason, fix, outputs = ExitCode.OK, "", "", "", dict[str, str]()
     store: _RecordStore | None = None
     try:
+        _require_run(context.run)
         store = open_store(context.storage)
+        _require_commit(arguments.commit)
         earlier = earlier_of(store, run=context.run, workflow=context.workflow, task=context.task)
         if earlier.outputs is not None and not repeats:
             _give_again(context, earlier.outputs)
@@ -108,6 +111,20 @@ def stage_main(
         _leave_record(context, store, exit_code=int(code), message=message, reason=reason, fix=fix, outputs=outputs)
     sys.stdout.flush()
     sys.exit(int(code))
+
+
+def _require_run(run: str) -> None:
+    """Whoever submits a Workflow by hand may name its run, which becomes a folder of the storage and part of names."""
+    if not is_run_name(run):
+        fix = "use lowercase letters, digits and hyphens, starting with a letter, at most 63 characters"
+        raise BadInput("BadRunName", f"the run is called {run[:100]!r}", fix)
+
+
+def _require_commit(commit: str) -> None:
+    """A run that says which commit it is of must name one; empty, it is of none (a schedule's, or by hand)."""
+    if commit and not is_commit(commit):
+        fix = "pass the full SHA, 40 hexadecimal digits, or leave the parameter commit empty"
+        raise BadInput("BadCommit", f"the commit is {commit[:100]!r}", fix)
 
 
 def _give_again(context: StageContext, outputs: Mapping[str, str]) -> NoReturn:
@@ -155,6 +172,7 @@ def _parse(name: str, argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--task", default=name, help="name of the DAG task")
     parser.add_argument("--attempt", type=int, default=0, help="0 for the first try")
     parser.add_argument("--workdir", default="", help="folder that relative paths start from")
+    parser.add_argument("--commit", default="", help="SHA of the Git commit this run is of; empty: of none")
     parser.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="an earlier stage's output")
     return parser.parse_args(argv)
 
@@ -168,6 +186,7 @@ def _context(name: str, arguments: argparse.Namespace) -> StageContext:
         "task": arguments.task,
         "attempt": arguments.attempt,
         "node": node,
+        **({"commit": arguments.commit} if arguments.commit else {}),
         **image_fields(),
     }
     return StageContext(

@@ -80,17 +80,17 @@ def runs_selector(run: str = "") -> str:
     return f"{RUN_LABEL}={run}" if run else f"{MANAGED_BY_LABEL}={MANAGED_BY}"
 
 
-def require_fit_for_cluster(*, storage: str, image: str, platform_image: str) -> None:
+def require_fit_for_cluster(*, storage: str, image: str, platform_image: str, tags_allowed: bool = False) -> None:
     """Refuse what works on one machine only. Raises BadInput with every fault."""
-    problems = list(_unfit(storage, image, platform_image))
+    problems = list(_unfit(storage, image, platform_image, tags_allowed=tags_allowed))
     if problems:
         raise BadInput("NotForACluster", "this description cannot run on a cluster as it is", problems=problems)
 
 
-def _unfit(storage: str, image: str, platform_image: str) -> Iterator[Problem]:
+def _unfit(storage: str, image: str, platform_image: str, *, tags_allowed: bool) -> Iterator[Problem]:
     if not isinstance(parse_location(storage), S3Location):
         yield Problem("storage", f"{storage} is a folder of this machine", "use s3://bucket/prefix")
-    for name, value in (("platform_image", platform_image), ("image", image)):
+    for name, value in () if tags_allowed else (("platform_image", platform_image), ("image", image)):
         if value and not _DIGEST.search(value) and not (name == "image" and value == platform_image):
             yield Problem(name, f"{value} has no digest, so nodes could run different code", "write NAME@sha256:…")
 

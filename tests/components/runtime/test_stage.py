@@ -130,6 +130,32 @@ def test_each_failure_has_its_exit_code(stage: Stage, do: str, code: int) -> Non
     assert ("Traceback" in output) == (do == "bug")
 
 
+@pytest.mark.parametrize("commit", ["null", "HEAD", "0" * 40, "a" * 39, "A" * 40, "a" * 40 + "\n", "{{workflow.name}}"])
+def test_a_commit_that_is_none_starts_no_work_and_is_recorded(stage: Stage, commit: str) -> None:
+    code, output = stage.run({"do": "succeed"}, "--input", "name=a", "--commit", commit)
+
+    assert code == 78
+    assert "BadCommit" in output
+    assert not (stage.folder / "out").exists()
+    assert stage.record()["reason"] == "BadCommit"
+
+
+@pytest.mark.parametrize("commit", ["", "0123456789abcdef0123456789abcdef01234567"])
+def test_a_run_is_of_one_commit_or_of_none(stage: Stage, commit: str) -> None:
+    code, _ = stage.run({"do": "succeed"}, "--input", "name=a", "--commit", commit)
+
+    assert code == 0
+
+
+@pytest.mark.parametrize("run", ["../elsewhere", "a/b", "A", "1", "", "a" * 64, "{{x}}"])
+def test_a_run_whose_name_is_no_name_touches_no_storage(stage: Stage, run: str) -> None:
+    code, output = stage.run({"do": "succeed"}, "--input", "name=a", "--run", run)
+
+    assert code == 78
+    assert "BadRunName" in output
+    assert not (stage.folder / "storage").exists()
+
+
 def test_outputs_that_cannot_be_written_are_the_machines_fault(stage: Stage) -> None:
     (stage.folder / "out").touch()
 
