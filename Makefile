@@ -7,7 +7,7 @@ READERS := .venv-readers/.installed
 S3_SERVER := build/versitygw/.built
 
 .DEFAULT_GOAL := help
-.PHONY: help install train check test soak golden bench lock clean cluster-host cluster-build cluster-up cluster-down cluster-status
+.PHONY: help install train check test soak golden bench bench-cluster lock clean cluster-host cluster-build cluster-up cluster-down cluster-status test-cluster
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,14 @@ check: $(INSTALLED)  ## format, lint, types, layers
 test: $(INSTALLED) $(READERS) $(S3_SERVER)  ## every test that needs no cluster
 	$(BIN)/python -m pytest -m "not cluster" -n 2 --dist worksteal
 
+# Calm tests side by side, a namespace each; then, alone, those that take something of the cluster away. Without KUBECONFIG
+# the development cluster is brought up, and left up.
+test-cluster: $(INSTALLED)  ## tests on a real cluster: the one of KUBECONFIG (tests/cluster/README.md), else cluster-up
+	@test -n "$$KUBECONFIG" || $(MAKE) --no-print-directory cluster-up
+	@test -n "$$KUBECONFIG" || . build/devcluster/env; status=0; \
+	$(BIN)/python -m pytest -m "cluster and not disturbing" -n $(or $(SIDE_BY_SIDE),3) --dist loadfile --durations=15 tests/cluster tests/conformance || status=1; \
+	$(BIN)/python -m pytest -m "cluster and disturbing" --durations=15 tests/cluster || status=1; exit $$status
+
 soak: $(INSTALLED)  ## the proofs at length: schedules, kills of writers, RUNS=50 whole runs killed at random; SEED=
 	$(BIN)/python -m tests.soak $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.e2e.chaos --runs $(or $(RUNS),50) $(if $(SEED),--seed $(SEED))
@@ -57,6 +65,9 @@ golden: $(INSTALLED)  ## recompile every recipe into tests/golden
 
 bench: $(INSTALLED) $(READERS) $(S3_SERVER)  ## the speed and size figures of the README, as ratios in one run
 	$(BIN)/python -m tests.benchmarks
+
+bench-cluster: $(INSTALLED)  ## what submit, restarts and the launcher cost on the cluster of KUBECONFIG
+	$(if $(KUBECONFIG),,. build/devcluster/env &&) $(BIN)/python -m tests.benchmarks cluster
 
 lock: $(INSTALLED)  ## resolve the dependencies anew: names, versions and hashes, no hosts
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes --no-header --no-annotate -o requirements.lock pyproject.toml

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.harness import ClusterRun, description
-from tests.cluster.place import Place, a_place
+from tests.cluster.place import Place, a_place, wait_for_removed
 
 TIMEOUT_SECONDS = 1200
 CORPUS = {f"{name}.txt": f"The {name} of the corpus. ".encode() * 400 for name in ("first", "second", "third")}
@@ -20,6 +20,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
             if not os.environ.get("KUBECONFIG"):
                 item.add_marker(pytest.mark.skip(reason="KUBECONFIG names no cluster"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def everything_goes() -> Iterator[None]:
+    """After the last test nothing of any place is left."""
+    yield
+    wait_for_removed()
 
 
 @pytest.fixture(scope="module")

@@ -112,7 +112,7 @@ class Place:
         self._wait_for_janitor()
 
     def remove(self) -> None:
-        """Nothing is left, of the cluster or of the storage. What will not go is an error."""
+        """Ask for the end of everything, in the cluster and in the storage; `wait_until_gone` sees it happen."""
         self.kubectl("delete", "workflows.argoproj.io", "--all", "--wait=false", may_fail=True)
         self.kubectl("delete", "namespace", self.namespace, "--wait=false", may_fail=True)
         for kind, names in _WIDE.items():
@@ -122,7 +122,10 @@ class Place:
         around = open_store(root)
         for item in list(around.list(name)):
             around.delete(item.key)
-        deadline = time.monotonic() + 180
+
+    def wait_until_gone(self) -> None:
+        """Nothing is left. What will not go is an error."""
+        deadline = time.monotonic() + 300
         while self.cluster.read(NAMESPACES, self.namespace) is not None:
             assert time.monotonic() < deadline, f"namespace {self.namespace} does not go away: {self._what_is_left()}"
             time.sleep(1)
@@ -197,6 +200,15 @@ class Place:
         return self.kubectl("get", words, "--output=wide", may_fail=True)[-3000:]
 
 
+_removed: list[Place] = []
+
+
+def wait_for_removed() -> None:
+    """Until every place of this process is gone. At the end of all tests, so that none waits for another's end."""
+    while _removed:
+        _removed.pop().wait_until_gone()
+
+
 def a_place(name: str, folder: Path) -> Iterator[Place]:
     """For a fixture."""
     prefix = os.environ.get("ARGOSY_TEST_NAMESPACE", "argosy-test")
@@ -206,4 +218,5 @@ def a_place(name: str, folder: Path) -> Iterator[Place]:
         yield place
     finally:
         if not os.environ.get("ARGOSY_TEST_KEEP"):
+            _removed.append(place)
             place.remove()

@@ -1,4 +1,4 @@
-"""Runs cases on a real Argo, all at once: the cluster of KUBECONFIG, namespace and image by environment."""
+"""Runs cases on a real Argo, several at once."""
 
 import json
 import os
@@ -12,18 +12,17 @@ from components.cluster.kinds import WORKFLOWS
 from templates.pods import STAGE_SERVICE_ACCOUNT, USER_ID, stage_pod_patch
 from tests.conformance.case import REFUSED, Case, Ending, Node
 
-NAMESPACE = os.environ.get("ARGOSY_TEST_NAMESPACE") or os.environ.get("DEVCLUSTER_NAMESPACE", "argosy")
-IMAGE = os.environ.get("ARGOSY_TEST_IMAGE") or os.environ.get("DEVCLUSTER_TRAIN_IMAGE", "localhost/argosy-train:dev")
-"""Any with `sh`."""
 PATIENCE_SECONDS = 900.0
 SIDE_BY_SIDE = 8
 """So many Workflows that their deadlines can be kept on two cores."""
 _LOOK_SECONDS = 2.0
 
 
-def run_there(cases: Sequence[Case]) -> dict[str, Ending]:
-    """Run all `cases`, some side by side; what became of each by its name. The Workflows are deleted again."""
-    cluster = KubernetesCluster.connect(namespace=NAMESPACE)
+def run_there(cases: Sequence[Case], cluster: KubernetesCluster, *, image: str) -> dict[str, Ending]:
+    """Run all `cases`, some side by side; what became of each by its name. The Workflows are deleted again.
+
+    The namespace of `cluster` has the service account of stages; `image` is any with `sh`.
+    """
     mark = secrets.token_hex(2)
     todo = {f"c{mark}-{case.name}"[:50].rstrip("-"): case for case in cases}
     running: dict[str, Case] = {}
@@ -34,7 +33,7 @@ def run_there(cases: Sequence[Case]) -> dict[str, Ending]:
             while todo and len(running) < SIDE_BY_SIDE:
                 name, case = todo.popitem()
                 running[name] = case
-                cluster.create(WORKFLOWS, _manifest(case, name))
+                cluster.create(WORKFLOWS, _manifest(case, name, image))
             assert time.monotonic() < give_up_at, f"did not end: {sorted(running)}"
             time.sleep(_LOOK_SECONDS)
             for name, case in list(running.items()):
@@ -98,14 +97,14 @@ def _is_running(status: Mapping[str, Any], name: str) -> bool:
     )
 
 
-def _manifest(case: Case, name: str) -> dict[str, Any]:
+def _manifest(case: Case, name: str, image: str) -> dict[str, Any]:
     """The case's own Workflow, with what a namespace under Pod Security `restricted` asks of it."""
     manifest = json.loads(json.dumps(case.manifest("cluster")))
     spec = manifest["spec"]
     for template in spec["templates"]:
         if "container" in template:
-            template["container"]["image"] = IMAGE
-    given = {**case.parameters, "platform_image": IMAGE}
+            template["container"]["image"] = image
+    given = {**case.parameters, "platform_image": image}
     own = [item for item in spec.get("arguments", {}).get("parameters", ()) if item["name"] not in given]
     spec["arguments"] = {"parameters": [*own, *({"name": key, "value": value} for key, value in given.items())]}
     spec.setdefault("activeDeadlineSeconds", int(PATIENCE_SECONDS))

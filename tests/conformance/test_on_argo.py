@@ -1,14 +1,16 @@
 """A real Argo does with each case what the case says, so what it does is what the local engine does.
 
-KUBECONFIG=… pytest -m cluster tests/conformance        (ARGOSY_TEST_NAMESPACE, ARGOSY_TEST_IMAGE)
+KUBECONFIG=… pytest -m cluster tests/conformance        (more variables: tests/cluster/README.md)
 """
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.place import Place, a_place, wait_for_removed
 from tests.conformance.case import Case, Ending, differences, read_cases
 from tests.conformance.on_argo import run_there
 
@@ -20,8 +22,14 @@ ARGO = Path(os.environ.get("ARGO", ROOT / "build" / "devcluster" / "bin" / "argo
 
 
 @pytest.fixture(scope="module")
-def endings() -> dict[str, Ending]:
-    return run_there(CASES)
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    yield from a_place("conformance", tmp_path_factory.mktemp("conformance"))
+    wait_for_removed()
+
+
+@pytest.fixture(scope="module")
+def endings(place: Place) -> dict[str, Ending]:
+    return run_there(CASES, place.cluster, image=place.image)
 
 
 @pytest.mark.skipif(not os.environ.get("KUBECONFIG"), reason="KUBECONFIG names no cluster")
