@@ -43,6 +43,7 @@ def examine(config: TrainConfig, *, home: Path, storage: str, workdir: Path) -> 
         what="data and checkpoints" if isinstance(place, FileLocation) else "logs, fetched data and staged checkpoints",
         origin="preflight.min_free_space", scope="environment",
     )  # fmt: skip
+    program_folder = workdir / (config.code.folder if config.code else "") / (launch.workdir or "")
     missing = [name for name, is_there in facilities().items() if not is_there]
     probes = [
         Probe(python, lambda: judge_python(python, version=sys.version_info[:3])),
@@ -54,7 +55,7 @@ def examine(config: TrainConfig, *, home: Path, storage: str, workdir: Path) -> 
         *machine_probes(
             num_ranks=launch.num_nodes * launch.nproc_per_node, ranks_per_device_set=launch.nproc_per_node,
             memory_per_rank_bytes=config.preflight.memory_per_rank, accelerator=launch.accelerator,
-            command=launch.command, workdir=workdir / (launch.workdir or ""), env={"PATH": path, **launch.env},
+            command=launch.command, workdir=program_folder, env={"PATH": path, **launch.env},
         ),
     ]  # fmt: skip
     # The storage afterwards: its probes make and remove folders that the others look at.

@@ -1,5 +1,7 @@
 """What each stage is told: a run description turned into the Specs of its stages."""
 
+import posixpath
+
 from components.contracts.checkpoint import VerifyLevel
 from components.contracts.dataset import DataOptions, PackingOptions, ReadOptions, SampleField, SampleOptions
 from components.contracts.gang import CheckpointRule, GangLimits, ResumeRule
@@ -52,7 +54,8 @@ def preflight_spec(config: TrainConfig) -> PreflightSpec:
         nproc_per_node=launch.nproc_per_node,
         command=launch.command,
         env=launch.env,
-        workdir=launch.workdir or "",
+        # Locally the folder is still there when preflight looks; what the ranks get is looked at by the agents.
+        workdir=posixpath.join(config.code.folder if config.code else "", launch.workdir or ""),
         start=launch.start,
         backend=launch.backend,
         checkpoint=_checkpoint_rule(config),
@@ -73,6 +76,7 @@ def launch_spec(config: TrainConfig) -> LaunchSpec:
         nproc_per_node=launch.nproc_per_node,
         command=launch.command,
         workdir=launch.workdir or "",
+        ships_code=True if config.code else None,
         start=launch.start,
         backend=launch.backend,
         env=launch.env,

@@ -150,6 +150,11 @@ def _parameters(config: TrainConfig, *, storage: str) -> list[Parameter]:
         Parameter(name=labels.IMAGE, value=config.image or platform_image, description="Image of the ranks"),
         Parameter(name=labels.PLATFORM_IMAGE, value=platform_image, description="Image of the stages"),
         Parameter(name=labels.RUN, value="", description="Name of the run; empty: the Workflow's name"),
+        *(
+            [Parameter(name=labels.CODE, value="", description="SHA-256 of the code that travels with the run")]
+            if config.code
+            else []
+        ),
         Parameter(name=labels.WORKDIR, value="", description="Folder that relative paths start from, on one machine"),
     ]  # fmt: skip
 

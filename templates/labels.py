@@ -18,6 +18,7 @@ STORAGE = "storage"
 IMAGE = "image"
 PLATFORM_IMAGE = "platform_image"
 RUN = "run"
+CODE = "code"
 WORKDIR = "workdir"
 
 ENTRYPOINT = "train"

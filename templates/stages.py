@@ -13,7 +13,7 @@ from components.preflight.spec import PreflightSpec
 from components.retain.spec import RetainSpec
 from components.verify.spec import VerifySpec
 from templates.deadlines import STOP_MARGIN_SECONDS
-from templates.labels import IMAGE, LAUNCH, PLATFORM_IMAGE, PREFLIGHT, RETAIN, VERIFY, workflow_parameter
+from templates.labels import CODE, IMAGE, LAUNCH, PLATFORM_IMAGE, PREFLIGHT, RETAIN, VERIFY, workflow_parameter
 from templates.stage import stage_template
 
 Resources = Mapping[str, Mapping[str, str]]
@@ -31,7 +31,10 @@ def launch_template(spec: LaunchSpec, *, retries: int, service_account: str) -> 
     return stage_template(
         LAUNCH, module="launch", spec=spec, experiment=spec.experiment, timeout=spec.timeout_seconds, retries=retries,
         inputs=("data_version",), outputs=LAUNCH_OUTPUTS, grace_seconds=spec.limits.stop_seconds + STOP_MARGIN_SECONDS,
-        values={"image": workflow_parameter(IMAGE), "platform_image": workflow_parameter(PLATFORM_IMAGE)},
+        values={
+            "image": workflow_parameter(IMAGE), "platform_image": workflow_parameter(PLATFORM_IMAGE),
+            **({CODE: workflow_parameter(CODE)} if spec.ships_code else {}),
+        },
         service_account=service_account, has_token=True,
     )  # fmt: skip
 

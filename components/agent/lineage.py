@@ -28,7 +28,7 @@ def lineage_of(spec: GangSpec, store: ObjectStore) -> Lineage:
     return Lineage(
         config_digest=digest_of(description) if description else None,
         image=named if isinstance(named, str) and named else image_fields().get("image"),
-        code=program_digest(spec.command, Path(spec.workdir or os.curdir)),
+        code=f"sha256:{spec.code}" if spec.code else program_digest(spec.command, Path(spec.workdir or os.curdir)),
     )
 
 

@@ -34,6 +34,7 @@ from components.agent.messages import (
 )
 from components.agent.node_attempt import NodeAttempt, how_it_ended
 from components.agent.node_checks import check_node, device_question, visible_gpus
+from components.agent.node_code import NodeCode
 from components.agent.node_data import NodeData
 from components.agent.node_resume import NodeResume
 from components.agent.pod_guard import link_to_guard
@@ -65,7 +66,7 @@ class Node:
         self._context, self._emit, self._disk, self._tasks, self._keep = context, emit, disk, tasks, keep
         self._guard = link_to_guard(context, on_message=self._on_guard, on_lost=self._on_guard_lost, tasks=tasks)
         self._hello: dict[str, Any] = {}
-        self._data, self._resume = NodeData(context), NodeResume(context)
+        self._data, self._resume, self._code = NodeData(context), NodeResume(context), NodeCode(context)
         self._attempt: NodeAttempt | None = None
         self._staged: dict[tuple[int, int], Path] = {}
         self._readings: asyncio.Future[dict[str, Any]] | None = None
@@ -108,15 +109,16 @@ class Node:
     # --- start, stop, kill
 
     async def _check(self, check: Check) -> None:
+        code = await asyncio.to_thread(self._code.fetch)  # first: the program is looked for in it
         self._readings = asyncio.get_running_loop().create_future()
         spec = self._context.spec
-        program = {"argv": list(spec.command), "cwd": spec.workdir, "env": spec.env}
+        program = {"argv": list(spec.command), "cwd": self._context.program_folder, "env": spec.env}
         self._guard.send(type="readings", devices=device_question(), program=program)
         readings: dict[str, Any] = {}
         with contextlib.suppress(TimeoutError):
             readings = await asyncio.wait_for(self._readings, _READINGS_SECONDS)
         self._devices = visible_gpus(readings)
-        results = await asyncio.to_thread(check_node, self._context, check, readings)
+        results = await asyncio.to_thread(check_node, self._context, check, readings, code)
         self._emit(Checked(results=results))
 
     async def _fetch(self) -> None:
@@ -153,7 +155,7 @@ class Node:
         attempt.is_launched = True
         ranks = [
             {
-                "rank": process, "argv": list(spec.command), "cwd": spec.workdir,
+                "rank": process, "argv": list(spec.command), "cwd": context.program_folder,
                 "env": rank_environment(
                     spec, start, node_rank=context.node_rank, process=process, paths=attempt.paths,
                     data=self._data.path, resume=resume, devices=self._devices,

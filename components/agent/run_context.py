@@ -1,5 +1,6 @@
 """What every part of one agent needs to know."""
 
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +33,16 @@ class RunContext:
     """None: the guard is our own child."""
     left_receipts: dict[tuple[int, int], CheckpointReceipt] = field(default_factory=dict)
     """Of this node, by (term, step), until the step is committed: agent 0 need not fetch what it has just written."""
+
+    @property
+    def code_folder(self) -> Path:
+        """Where the code that travels with the run lies on this node, if any does."""
+        return self.workdir / "code"
+
+    @property
+    def program_folder(self) -> str:
+        """Where the ranks start; empty: wherever the guard is."""
+        return os.path.normpath(self.code_folder / self.spec.workdir) if self.spec.code else self.spec.workdir
 
     @property
     def gang(self) -> str:

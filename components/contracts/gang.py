@@ -81,7 +81,9 @@ class GangSpec(Document):
     command: tuple[str, ...]
     start: Literal["rank", "node"]
     workdir: str
-    """Folder in which the program starts; empty: the agent's own."""
+    """Folder in which the program starts, in the code that travels with the run if any does; empty: the agent's own."""
+    code: str | None = None
+    """SHA-256 of the archive of that code."""
     env: dict[str, str]
     seed: int
     limits: GangLimits

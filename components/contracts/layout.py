@@ -4,6 +4,7 @@
     data/shards/<entry>.<suffix>  <entry>.json  written once for all plans that hold this entry
     data/tokenizers/<sha256>.json
     data/versions/<data_version>/manifest.json  and what other loaders expect beside it
+    code/<sha256>.tar
     checkpoints/<experiment>/<model_version>/log/<seq>.json
     checkpoints/<experiment>/<model_version>/<data_version>/step-<step>/term-<term>/...  MANIFEST.json
     runs/<run>/run.json  stages/<task>/<attempt>.json  report.json  report.html
@@ -49,6 +50,11 @@ def data_version_folder(data_version: str) -> str:
 
 def shard_manifest_key(data_version: str) -> str:
     return f"{data_version_folder(data_version)}/manifest.json"
+
+
+def code_key(digest: str) -> str:
+    """Code that travels with runs, an archive of that SHA-256."""
+    return f"code/{digest}.tar"
 
 
 def ledger_folder(experiment: str, model_version: str) -> str:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from components.contracts.gang import GangSpec
-from components.contracts.layout import shard_manifest_key
+from components.contracts.layout import code_key, shard_manifest_key
 from components.contracts.units import format_duration
 from components.errors import (
     RETRIED_BY_ARGO,
@@ -47,7 +47,7 @@ def launch(
         timeout_seconds=spec.timeout_seconds - (time.monotonic() - started_at),
     )  # fmt: skip
     store = open_store(context.storage)
-    data_version = _data_version(context, store)
+    data_version, code = _data_version(context, store), _code(context, spec, store)
     ledger = Ledger(store, spec.experiment, spec.model_version)
     _await_predecessor(context, ledger, place.owner, wakeup, intent)
     _claim(ledger, context.run, place)
@@ -56,7 +56,7 @@ def launch(
         store=store, backend=place.backend, wakeup=wakeup, account=account, log=context.log, intent=intent, write=_write
     )
     launcher = _Launcher(
-        context, spec, around, ledger, data_version=data_version, program_folder=place.program_folder
+        context, spec, around, ledger, data_version=data_version, code=code, program_folder=place.program_folder
     )  # fmt: skip
     outcome = Finish(ExitCode.BUG, "Bug", "the launcher ended by an error of its own")
     try:
@@ -75,10 +75,10 @@ class _Launcher:
 
     def __init__(
         self, context: StageContext, spec: LaunchSpec, around: Surroundings, ledger: Ledger, *, data_version: str,
-        program_folder: str,
+        code: str | None, program_folder: str,
     ) -> None:  # fmt: skip
         self._context, self._spec, self._around, self._ledger = context, spec, around, ledger
-        self._data_version, self._program_folder = data_version, program_folder
+        self._data_version, self._code, self._program_folder = data_version, code, program_folder
         self._history = History()
 
     def run(self) -> Mapping[str, str]:
@@ -165,7 +165,7 @@ class _Launcher:
             run=context.run, generation=generation, experiment=spec.experiment, model_version=spec.model_version,
             storage=context.storage, data_version=self._data_version, num_nodes=spec.num_nodes,
             nproc_per_node=spec.nproc_per_node, command=spec.command, start=spec.start,
-            workdir=self._program_folder, env=spec.env,
+            workdir=self._program_folder, code=self._code, env=spec.env,
             seed=spec.seed, limits=spec.limits, run_seconds_used=self._history.run_seconds_used,
             max_restarts=spec.max_restarts, checkpoint=spec.checkpoint, resume=spec.resume,
             memory_per_rank_bytes=spec.memory_per_rank_bytes, accelerator=spec.accelerator,
@@ -222,6 +222,22 @@ def _data_version(context: StageContext, store: ObjectStore) -> str:
             "run the shard stage, or correct storage or data_version",
         )
     return data_version
+
+
+def _code(context: StageContext, spec: LaunchSpec, store: ObjectStore) -> str | None:
+    """SHA-256 of the code that travels with the run; None when none does."""
+    if not spec.ships_code:
+        return None
+    digest = context.inputs.get("code", "")
+    if not digest:
+        raise BadInput(
+            "NoCode", "the description ships code, but the Workflow does not say which: its parameter code is empty",
+            "submit with `python pipelines/train.py submit`, which packs and uploads it",
+        )  # fmt: skip
+    key = code_key(digest)
+    if store.find(key) is None:
+        raise BadInput("CodeMissing", f"{store.uri_of(key)} does not exist", "submit the run again from its folder")
+    return digest
 
 
 def _write(lines: str) -> None:

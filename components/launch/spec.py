@@ -22,6 +22,8 @@ class LaunchSpec(Document):
     env: dict[str, str]
     workdir: str = ""
     """Folder the program starts in; relative to --workdir, which is also what empty means."""
+    ships_code: bool | None = None
+    """Whether code travels with the run. Its SHA-256 is the input code."""
     seed: int
     limits: GangLimits
     max_restarts: NonNegativeInt

@@ -51,7 +51,9 @@ def _this_machine(
         folder=gang_folder(), mark=gang_mark(context.storage, context.run), environ=environ,
         agent_command=agent_command,
     )  # fmt: skip
-    folder = os.path.normpath(os.path.join(context.workdir or os.getcwd(), spec.workdir))
+    folder = spec.workdir  # in the code that travels, if any does
+    if not spec.ships_code:
+        folder = os.path.normpath(os.path.join(context.workdir or os.getcwd(), spec.workdir))
     owner = this_process(target=environ.get("ARGOSY_TARGET", "local"))
     return Place(backend, owner, lambda _, holder: is_gone(holder), lambda: None, folder)
 

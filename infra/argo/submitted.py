@@ -36,6 +36,8 @@ class Submitted(Document):
     argv: tuple[str, ...] = ()
     description: dict[str, Any] = {}
     """The run description as compiled; empty when a template was submitted, or by somebody else."""
+    code: str = ""
+    """SHA-256 of the code that travels with the run, if any does."""
     environment: dict[str, str] = {}
     """Without a description: variables of the stages that say how the storage is reached."""
 

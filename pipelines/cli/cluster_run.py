@@ -213,7 +213,8 @@ class ClusterRun:
             config = TrainConfig.model_validate_json(json.dumps(self.submitted.description))
             workflow = workflow_of(
                 compile_manifest(config, storage=self.storage), name=name, run=self.name,
-                parameters={"storage": self.storage, "run": self.name}, instance_id=self.target.instance_id,
+                parameters={"storage": self.storage, "run": self.name, "code": self.submitted.code},
+                instance_id=self.target.instance_id,
             )  # fmt: skip
         else:
             fix = "submit it anew; checkpoints of the same experiment and model version are found"

@@ -11,6 +11,7 @@ from components.contracts.clock import now_text
 from components.contracts.cluster_names import EXPERIMENT_LABEL
 from components.contracts.names import is_experiment_name, new_run_name
 from components.errors import ArgosyError, BadInput, ExitCode
+from components.storage.base import open_store
 from infra.argo.argo import Argo, Workflow
 from infra.argo.submission import MODEL_VERSION_LABEL, require_fit_for_cluster, workflow_from_template, workflow_of
 from infra.argo.submitted import Submitted, forget_submitted, note_submitted
@@ -18,32 +19,37 @@ from infra.argo.view import parameters_of, storage_environment_of, storage_of
 from infra.local.client import home
 from pipelines.cli.cluster_run import ClusterRun
 from pipelines.cli.follow import announce, detached, follow_to_end
+from pipelines.cli.ship import ship_code
 from pipelines.cli.targets import Target
 
 if TYPE_CHECKING:
+    from pipelines.cli.options import Described
     from pipelines.config import TrainConfig
 
 
 def submit_description(
-    config: "TrainConfig", manifest: Mapping[str, Any], target: Target, *, storage: str, origin: str, detach: bool,
-    output: str,
-) -> int:  # fmt: skip
+    source: "Described", manifest: Mapping[str, Any], target: Target, *, storage: str, detach: bool, output: str
+) -> int:
     """Submit what was compiled, and follow it. The exit code is the run's."""
+    config = source.config
     values = parameters_of(dict(manifest))
     require_fit_for_cluster(
         storage=storage, image=values.get("image", ""), platform_image=values.get("platform_image", "")
     )
     _require_free(config, storage)
     argo = _with_namespace(target, manifest).connect()
+    code = ship_code(config, open_store(storage, config.store_options), workdir=source.workdir)
     run = new_run_name(config.experiment)
     workflow = workflow_of(
-        manifest, name=run, run=run, parameters={"storage": storage, "run": run}, instance_id=target.instance_id
-    )
+        manifest, name=run, run=run, parameters={"storage": storage, "run": run, **code},
+        instance_id=target.instance_id,
+    )  # fmt: skip
     submitted = Submitted(
         run=run, experiment=config.experiment, model_version=config.model_version, place=target.place(argo),
         storage=storage, created_at=now_text(), argv=tuple(sys.argv), description=config.as_json(),
+        code=code.get("code", ""),
     )  # fmt: skip
-    text = f"target {target.name} ({argo.place}): run {run} of {origin}, storage {storage}"
+    text = f"target {target.name} ({argo.place}): run {run} of {source.origin}, storage {storage}"
     return _submit(submitted, workflow, target, argo, text=text, detach=detach, output=output)
 
 

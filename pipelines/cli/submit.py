@@ -65,10 +65,9 @@ def submit(
     if not target.is_local:
         from pipelines.cli.cluster_submit import submit_description
 
-        return submit_description(
-            source.config, manifest, target, storage=storage, origin=source.origin, detach=detach, output=output
-        )
+        return submit_description(source, manifest, target, storage=storage, detach=detach, output=output)
     _require_free(source.config, storage)
+    code = _ship_code(source, storage)
     from pipelines.cli.follow import announce, detached, follow_to_end
     from pipelines.cli.local_run import LocalRun
 
@@ -76,7 +75,7 @@ def submit(
     folder = client.create_run(
         home=client.home(), manifest=manifest, run=run, experiment=source.config.experiment,
         model_version=source.config.model_version,
-        parameters={"storage": storage, "run": run, "workdir": str(source.workdir)},
+        parameters={"storage": storage, "run": run, "workdir": str(source.workdir), **code},
         description=source.config.as_json(), argv=sys.argv,
     )  # fmt: skip
     try:
@@ -139,6 +138,13 @@ def _require_free(config: "TrainConfig", storage: str) -> None:
                 f"{config.experiment}/{config.model_version} since {info.created_at}",
                 f"wait for it, stop it with `stop {run.name}`, or choose another experiment or model_version",
             )
+
+
+def _ship_code(source: Described, storage: str) -> dict[str, str]:
+    from components.storage.base import open_store
+    from pipelines.cli.ship import ship_code
+
+    return ship_code(source.config, open_store(storage, source.config.store_options), workdir=source.workdir)
 
 
 def _print_plan(manifest: dict[str, Any], source: Described, target: Target, output: str) -> None:

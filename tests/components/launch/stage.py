@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,10 @@ class Place:
         """Everything of this run's gang that runs."""
         return [process.pid for process in marked_processes(gang_mark(self.storage, self.run))]
 
-    def start(self, spec: LaunchSpec, *, stage: tuple[str, ...] = FAKE_STAGE, run: str = "", **environ: str) -> "Stage":
+    def start(
+        self, spec: LaunchSpec, *, stage: tuple[str, ...] = FAKE_STAGE, run: str = "",
+        inputs: Mapping[str, str] = {}, **environ: str,
+    ) -> "Stage":  # fmt: skip
         folder = self.folder / f"attempt-{self.num_attempts}"
         (folder / "out").mkdir(parents=True)
         argv = [
@@ -80,6 +83,7 @@ class Place:
             "--workflow", self.run, "--experiment", spec.experiment, "--task", "launch",
             "--attempt", str(self.num_attempts), "--workdir", str(self.folder),
             "--input", f"data_version={self.data_version}",
+            *(word for name, value in inputs.items() for word in ("--input", f"{name}={value}")),
         ]  # fmt: skip
         env = {
             **os.environ, "PYTHONPATH": str(CHECKOUT), "ARGOSY_TARGET": "local", "ARGOSY_OUT": str(folder / "out"),

@@ -200,3 +200,11 @@ def test_outside_the_local_engine_auto_finds_no_backend(place: Place) -> None:
 
 def _limits(**changes: float) -> GangLimits:
     return LIMITS.model_copy(update=changes)
+
+
+@pytest.mark.parametrize(("code", "reason"), [("", "NoCode"), ("c" * 64, "CodeMissing")])
+def test_code_that_is_not_there_is_told_before_anything_is_claimed(place: Place, code: str, reason: str) -> None:
+    stage = place.start(a_spec(ships_code=True, env=plan({"0": "exit:0"})), inputs={"code": code})
+    assert stage.wait() == 78
+    assert stage.last_words.startswith(f"{reason}: ")
+    assert Ledger(place.store, "exp", "v1").state().seq == 0
