@@ -29,7 +29,6 @@ from pipelines.cluster_sections import (
     ObjectName,
     PlacementSection,
     ProxySection,
-    QueueSection,
 )
 from pipelines.code_section import CodeSection, is_inside
 from pipelines.field_types import Section, Text, Time
@@ -114,8 +113,6 @@ class TrainConfig(Section):
     """Which Argo runs the Workflow."""
     placement: PlacementSection | None = None
     """Where the stages' pods may run."""
-    queue: QueueSection | None = None
-    """Kueue's queue for the gang: {name: main, priority: high}. Default: the gang starts as soon as it finds room."""
     gitops: GitOpsSection | None = None
     """Runs that a schedule or a push starts. Default: none by a schedule, and by a push to main."""
     deadline: Time | None = None
@@ -155,11 +152,6 @@ class TrainConfig(Section):
         return self.storage_options.options() if self.storage_options is not None else StoreOptions()
 
     @property
-    def queue_seconds(self) -> float:
-        """How long a gang may wait in its queue; 0 without one."""
-        return self.queue.rule(self.launch.limits.queue).limit_seconds if self.queue else 0.0
-
-    @property
     def launch_timeout(self) -> float:
         """Seconds one attempt of the launcher may take; never less than what its limits allow for."""
         return self.launch.timeout if self.launch.timeout is not None else _least_launch_timeout(self)
@@ -182,17 +174,8 @@ class TrainConfig(Section):
 
 
 def _least_launch_timeout(config: TrainConfig) -> float:
-    limits, queue = config.launch.limits, config.queue_seconds
-    each = queue + limits.start + limits.stop
-    # One more wait in the queue for all that follow a preemption, which is no restart.
-    return (config.launch.max_restarts + 1) * each + queue + limits.run + LAUNCH_MARGIN_SECONDS
-
-
-_LAUNCH_FORMULA = (
-    "(max_restarts + 1) * (start + stop) + run + 5m",
-    "(max_restarts + 1) * (queue + start + stop) + queue + run + 5m",
-)
-"""Without and with a queue."""
+    limits = config.launch.limits
+    return (config.launch.max_restarts + 1) * (limits.start + limits.stop) + limits.run + LAUNCH_MARGIN_SECONDS
 
 
 def _conflicts(config: TrainConfig) -> Iterable[tuple[str, str, str]]:
@@ -202,7 +185,7 @@ def _conflicts(config: TrainConfig) -> Iterable[tuple[str, str, str]]:
         yield (
             "launch.timeout",
             f"is {format_duration(config.launch.timeout)}, but launch.limits and launch.max_restarts allow for "
-            f"{format_duration(least)}: " + _LAUNCH_FORMULA[config.queue is not None],
+            f"{format_duration(least)}: (max_restarts + 1) * (start + stop) + run + 5m",
             f"leave it out, set at least {format_duration(least)}, or lower launch.limits.run",
         )
     elif config.deadline is not None and config.deadline < config.critical_path:
@@ -236,13 +219,6 @@ def _conflicts(config: TrainConfig) -> Iterable[tuple[str, str, str]]:
         (config.launch.resources and config.launch.resources.devices) or {}
     ):
         yield "launch.rdma.resource", "is also in launch.resources.devices", "name it once"
-    if config.queue is None and config.launch.limits.queue is not None:
-        yield "launch.limits.queue", "has no effect without queue", "set queue.name, or leave it out"
-    if config.queue is not None and config.launch.backend == "process":
-        yield (
-            "queue", "has no effect with launch.backend: process, which runs the gang inside the launcher's own pod",
-            "use backend auto, jobset or job, or leave it out",
-        )  # fmt: skip
     if config.launch.accelerator is not None and not config.launch.accelerator.as_json():
         yield "launch.accelerator", "asks for nothing", "set model, min_memory_gib or min_driver, or leave it out"
     size = len(canonical_json(config.as_json()))

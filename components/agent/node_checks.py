@@ -1,7 +1,7 @@
 """The checks one node makes once everybody has joined: itself, and its way to its peers. Runs in a worker thread."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from components.agent.messages import Check, Peer
@@ -9,6 +9,7 @@ from components.agent.run_context import RunContext
 from components.checks.accelerators import QUERY, is_visible, parse_accelerators
 from components.checks.bounded import Probe, ask_all
 from components.checks.node import node_checks
+from components.checks.pairs import judge_pair, measure_pair, pair_question
 from components.checks.ports import port_can_be_reached, reach_question
 from components.contracts.checks import CheckReport, CheckResult
 from components.contracts.layout import node_checks_key
@@ -60,13 +61,31 @@ def _ask(context: RunContext, check: Check, readings: Mapping[str, Any]) -> tupl
         context.spec.model_copy(update={"workdir": context.program_folder}), node_rank=context.node_rank,
         workdir=context.workdir, readings=readings, store=context.store,
     )  # fmt: skip
-    return own + ask_all([_reach(peer) for peer in _peers_to_try(context, check.peers)])
+    return own + ask_all([*_to_peers(context, check.peers)])
 
 
 def _peers_to_try(context: RunContext, peers: Iterable[Peer]) -> list[Peer]:
     num_nodes, here = context.spec.num_nodes, context.node_rank
     near = {0, (here + 1) % num_nodes, (here + 2) % num_nodes} if num_nodes > _FULL_MESH else set(range(num_nodes))
     return [peer for peer in peers if peer.node_rank in near - {here}]
+
+
+def _to_peers(context: RunContext, peers: Iterable[Peer]) -> Iterator[Probe]:
+    """Can everybody be reached; then what is between. Bandwidth only in a ring, so that no two pairs share a wire."""
+    chosen, following = _peers_to_try(context, peers), (context.node_rank + 1) % context.spec.num_nodes
+    for peer in chosen:
+        yield _reach(peer)
+        yield _pair(peer, with_bandwidth=peer.node_rank == following)
+
+
+def _pair(peer: Peer, *, with_bandwidth: bool) -> Probe:
+    question = pair_question(host=peer.host, port=peer.port)
+
+    def measure() -> CheckResult:
+        reading = measure_pair(peer.host, peer.port, with_bandwidth=with_bandwidth)
+        return judge_pair(question, reading, peer=f"node {peer.node_rank}")
+
+    return Probe(question, measure)
 
 
 def _reach(peer: Peer) -> Probe:
