@@ -94,18 +94,18 @@ class KubernetesCluster:
         except ObjectMissing:
             return None
 
-    def list(self, kind: Kind, *, labels: str = "", fields: str = "") -> Listing:
+    def list(self, kind: Kind, *, labels: str = "", fields: str = "", page: int = _PAGE) -> Listing:
         for is_last in (False, False, True):
             try:
-                return self._list(kind, _selectors(labels, fields))
+                return self._list(kind, _selectors(labels, fields), page)
             except WatchExpired:  # the pages became too old while they were read
                 if is_last:
                     raise
         raise AssertionError("unreachable")
 
-    def _list(self, kind: Kind, query: dict[str, str]) -> Listing:
+    def _list(self, kind: Kind, query: dict[str, str], size: int) -> Listing:
         items: list[Object] = []
-        page = {**query, "limit": str(_PAGE)}
+        page = {**query, "limit": str(size)}
         while True:
             answer = self.transport.ask(self._request("list", kind), "GET", kind.path(self.namespace), query=page)
             items += answer.get("items") or []

@@ -23,6 +23,13 @@ class Actor(StrEnum):
     PLATFORM = "whoever runs the cluster"
     ARGOSY = "Argosy's maintainers"
 
+    @property
+    def who(self) -> str:
+        """In one word, for programs: `you` change something, an `admin` does, or there is nothing to do but `wait`."""
+        if self is Actor.NOBODY:
+            return "wait"
+        return "you" if self in (Actor.SUBMITTER, Actor.PROGRAM) else "admin"
+
 
 class Evidence(Document):
     """One fact the cause rests on."""
