@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from components.contracts.pod_patch import pod_patch_problems
-from components.contracts.pods import LostNodeRule, Mount, TrustedAuthorities
+from components.contracts.pods import LostNodeRule, Mount, QueueRule, TrustedAuthorities
 from pipelines.field_types import Bytes, EnvName, Section, Text, Time
 
 ObjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
@@ -237,6 +237,23 @@ class CaBundleSection(Section):
     def told(self) -> TrustedAuthorities:
         """As the launch stage reads it."""
         return TrustedAuthorities(config_map=self.config_map, key=self.key)
+
+
+class QueueSection(Section):
+    """Kueue's queue in which the gang waits, without pods, until all of it fits. launch.limits.queue says how long."""
+
+    name: DnsLabel
+    """Name of a LocalQueue in the namespace."""
+    priority: ObjectName | None = None
+    """Name of a WorkloadPriorityClass. Default: the priority of launch.priority_class."""
+
+    def rule(self, limit_seconds: float | None) -> QueueRule:
+        """As the launch stage reads it."""
+        return QueueRule(name=self.name, priority=self.priority, limit_seconds=limit_seconds or QUEUE_SECONDS)
+
+
+QUEUE_SECONDS = 7200.0
+"""How long a gang waits when the description does not say."""
 
 
 class LostNodeSection(Section):

@@ -1,7 +1,6 @@
 """The run description: TrainConfig nests a section a stage, checks what spans several, and is read from YAML."""
 
 import json
-import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,11 +16,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from components.contracts.canonical import canonical_json
 from components.contracts.names import ExperimentName, Identifier
-from components.contracts.units import format_duration
 from components.errors import BadInput
-from components.storage.location import S3Location, StoreOptions, parse_location
+from components.storage.location import StoreOptions, parse_location
 from pipelines.cluster_sections import (
     ArgoSection,
     CaBundleSection,
@@ -29,8 +26,10 @@ from pipelines.cluster_sections import (
     ObjectName,
     PlacementSection,
     ProxySection,
+    QueueSection,
 )
-from pipelines.code_section import CodeSection, is_inside
+from pipelines.code_section import CodeSection
+from pipelines.conflicts import conflicts, least_launch_timeout
 from pipelines.field_types import Section, Text, Time
 from pipelines.gitops_section import GitOpsSection
 from pipelines.sections import (
@@ -43,10 +42,7 @@ from pipelines.sections import (
     VerifySection,
 )
 from pipelines.storage_section import StorageOptionsSection
-from templates.deadlines import LAUNCH_MARGIN_SECONDS, path_seconds, stage_seconds
-
-MAX_DESCRIPTION_BYTES = 15 * 1024
-"""The description travels inside one stage's Spec, beside the command; together they must stay below 32 KiB."""
+from templates.deadlines import path_seconds, stage_seconds
 
 MAX_FILE_BYTES = 256 * 1024
 """A run description is a page of text; what is larger is another file, named by mistake."""
@@ -113,6 +109,8 @@ class TrainConfig(Section):
     """Which Argo runs the Workflow."""
     placement: PlacementSection | None = None
     """Where the stages' pods may run."""
+    queue: QueueSection | None = None
+    """Kueue's queue for the gang: {name: main, priority: high}. Default: the gang starts as soon as it finds room."""
     gitops: GitOpsSection | None = None
     """Runs that a schedule or a push starts. Default: none by a schedule, and by a push to main."""
     deadline: Time | None = None
@@ -134,10 +132,10 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def _refuse_conflicts(self) -> "TrainConfig":
-        conflicts = list(_conflicts(self))
-        if conflicts:
-            text = "; ".join(f"{path}: {seen}; {fix}" for path, seen, fix in conflicts)
-            raise PydanticCustomError("conflict", "{text}", {"text": text, "conflicts": conflicts})
+        found = list(conflicts(self))
+        if found:
+            text = "; ".join(f"{path}: {seen}; {fix}" for path, seen, fix in found)
+            raise PydanticCustomError("conflict", "{text}", {"text": text, "conflicts": found})
         return self
 
     def as_json(self) -> dict[str, Any]:
@@ -152,9 +150,14 @@ class TrainConfig(Section):
         return self.storage_options.options() if self.storage_options is not None else StoreOptions()
 
     @property
+    def queue_seconds(self) -> float:
+        """How long a gang may wait in its queue; 0 without one."""
+        return self.queue.rule(self.launch.limits.queue).limit_seconds if self.queue else 0.0
+
+    @property
     def launch_timeout(self) -> float:
         """Seconds one attempt of the launcher may take; never less than what its limits allow for."""
-        return self.launch.timeout if self.launch.timeout is not None else _least_launch_timeout(self)
+        return self.launch.timeout if self.launch.timeout is not None else least_launch_timeout(self)
 
     @property
     def critical_path(self) -> float:
@@ -171,63 +174,6 @@ class TrainConfig(Section):
     def workflow_deadline(self) -> float:
         """Seconds the Workflow may take: as described, or the critical path."""
         return self.deadline if self.deadline is not None else self.critical_path
-
-
-def _least_launch_timeout(config: TrainConfig) -> float:
-    limits = config.launch.limits
-    return (config.launch.max_restarts + 1) * (limits.start + limits.stop) + limits.run + LAUNCH_MARGIN_SECONDS
-
-
-def _conflicts(config: TrainConfig) -> Iterable[tuple[str, str, str]]:
-    """Rules about two fields: where, what was seen, what to do."""
-    least = _least_launch_timeout(config)
-    if config.launch.timeout is not None and config.launch.timeout < least:
-        yield (
-            "launch.timeout",
-            f"is {format_duration(config.launch.timeout)}, but launch.limits and launch.max_restarts allow for "
-            f"{format_duration(least)}: (max_restarts + 1) * (start + stop) + run + 5m",
-            f"leave it out, set at least {format_duration(least)}, or lower launch.limits.run",
-        )
-    elif config.deadline is not None and config.deadline < config.critical_path:
-        path = format_duration(math.ceil(config.critical_path))
-        yield (
-            "deadline",
-            f"is {format_duration(config.deadline)}, but the stages' timeout and retries allow for {path}",
-            f"set at least {path}, or lower launch.limits.run, launch.retries or the stages' timeout",
-        )
-    is_s3 = config.storage is not None and isinstance(parse_location(config.storage), S3Location)
-    options = config.storage_options
-    secrets = options and (options.credentials_secret or options.ca_secret or options.service_account)
-    if (config.store_options != StoreOptions() or secrets) and not is_s3:
-        yield "storage_options", "has no effect without an s3:// storage", "set storage, or leave it out"
-    if config.checkpoint is None and config.resume.source not in ("latest", "fresh"):
-        yield (
-            "resume.from",
-            f"is {config.resume.source}, but checkpoint is none, so there is nothing to resume",
-            "set resume.from: latest, or checkpoint.every_steps",
-        )
-    every, keep = config.checkpoint and config.checkpoint.every_steps, config.retain.keep_every_steps
-    if every and keep and keep % every:
-        yield (
-            "retain.keep_every_steps",
-            f"is {keep}, but checkpoint.every_steps is {every}: most of those steps have no checkpoint",
-            f"set a multiple of {every}",
-        )
-    if config.code is not None and not is_inside(config.launch.workdir or "."):
-        yield "launch.workdir", f"is {config.launch.workdir}, outside code.folder", "write a folder relative to it"
-    if config.launch.rdma and config.launch.rdma.resource in (
-        (config.launch.resources and config.launch.resources.devices) or {}
-    ):
-        yield "launch.rdma.resource", "is also in launch.resources.devices", "name it once"
-    if config.launch.accelerator is not None and not config.launch.accelerator.as_json():
-        yield "launch.accelerator", "asks for nothing", "set model, min_memory_gib or min_driver, or leave it out"
-    size = len(canonical_json(config.as_json()))
-    if size > MAX_DESCRIPTION_BYTES:
-        yield (
-            "launch.command",
-            f"makes the description {size} bytes long with launch.env; at most {MAX_DESCRIPTION_BYTES} are carried",
-            "move long arguments into a file that the program reads",
-        )
 
 
 def load_config(path: Path | None = None, *, recipe: str | None = None, overrides: Iterable[str] = ()) -> TrainConfig:

@@ -31,6 +31,7 @@ def pod_options(config: TrainConfig) -> PodOptions:
         runtime_class=launch.runtime_class or "",
         host_network=launch.host_network,
         mounts=tuple(volume.mount(f"volume-{index}") for index, volume in enumerate(launch.volumes or ())),
+        queue=config.queue.rule(launch.limits.queue) if config.queue else None,
         lost_node=launch.lost_node.rule(),
         trusted=config.ca_bundle.told() if config.ca_bundle else None,
         proxy=config.proxy.told() if config.proxy else None,

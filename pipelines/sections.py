@@ -144,6 +144,9 @@ class PreflightSection(StageLimits):
 class Limits(Section):
     """Clocks of the gang, each its own; every one more than 0 and at most 30d."""
 
+    queue: Time | None = None
+    """With `queue`: how long a gang may wait to be admitted. Counts anew for every gang; those that wait again after
+    preemptions share one such time. Default: 2h."""
     start: Time = 1200.0
     """From a gang's creation until every rank is started: agents joining, node checks. Counts anew for every gang."""
     run: Time = 86400.0
@@ -209,7 +212,8 @@ class LaunchSection(StageLimits):
     max_restarts: Annotated[int, Field(ge=0, le=100)] = 3
     """Restarts after failures, over the whole run: 0 to 100. Preemption or a lost launcher costs none."""
     timeout: Time | None = None  # type: ignore[assignment]
-    """Deadline of one attempt of the launcher. Default: (max_restarts + 1) * (start + stop) + run + 5m."""
+    """Deadline of one attempt of the launcher. Default: (max_restarts + 1) * (start + stop) + run + 5m; with `queue`
+    (max_restarts + 1) * (queue + start + stop) + queue + run + 5m."""
     retries: Retries = 3
     """How often the launcher is replaced when it is lost: 0 to 20. Costs no restart of the gang."""
 

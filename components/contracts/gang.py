@@ -248,6 +248,40 @@ class AgentProcess(Document):
     """Clock ticks since boot."""
 
 
+class QuotaView(Document):
+    """One resource of the quota that a queue draws on."""
+
+    resource: str
+    flavor: str
+    used: str
+    """By everybody; a Kubernetes quantity."""
+    quota: str
+    """What may be used without borrowing."""
+    used_by_others: str | None = None
+    """By other queues, as a sum. None where the whole may not be seen."""
+
+
+class QueueView(Document):
+    """Why a gang waits in its queue, and how far it has come."""
+
+    name: str
+    """Of the LocalQueue."""
+    reason: str
+    """CamelCase: QuotaBusy, BehindOthers, QueueStopped, …"""
+    message: str
+    since: UtcText
+    """When this generation began to wait."""
+    position: PositiveInt | None = None
+    """Among those of the same queue that wait, 1 is next."""
+    num_waiting: NonNegativeInt = 0
+    """In the same queue, this one included."""
+    num_others_waiting: NonNegativeInt | None = None
+    """In other queues for the same quota. None where that may not be seen."""
+    others: tuple[str, ...] | None = None
+    """`<namespace>/<name>` of those that hold or await the same quota, where this account may know."""
+    quota: tuple[QuotaView, ...] = ()
+
+
 class GenerationView(Document):
     """One generation as the launcher saw it."""
 
@@ -263,6 +297,10 @@ class GenerationView(Document):
     """Kubernetes only: the nodes its pods ran on, by node rank; empty names where that is not known."""
     excluded_nodes: tuple[str, ...] = ()
     """Kubernetes nodes it had to avoid."""
+    admitted_at: UtcText | None = None
+    """With a queue: when it let the gang in."""
+    queued_seconds: NonNegativeFloat | None = None
+    """With a queue: how long the gang waited for that."""
     ended_at: UtcText | None = None
     exit_code: int | None = None
     reason: str = ""
@@ -282,4 +320,6 @@ class LaunchState(Document):
     fix: str = ""
     updated_at: UtcText
     generations: tuple[GenerationView, ...] = ()
+    queue: QueueView | None = None
+    """While the gang waits in a queue."""
     exit_code: int | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from components.contracts.document import Document
 
@@ -33,6 +33,17 @@ class Mount(Document):
     source: dict[str, Any]
     """A Kubernetes volume source, for example {"persistentVolumeClaim": {"claimName": "corpus"}}; never hostPath."""
     read_only: bool = False
+
+
+class QueueRule(Document):
+    """The queue of Kueue in which a gang waits, suspended and without pods, until all of it is admitted."""
+
+    name: str
+    """Of the LocalQueue in the gang's namespace."""
+    priority: str | None = None
+    """Name of a WorkloadPriorityClass. None: the priority of the pods' own PriorityClass."""
+    limit_seconds: PositiveFloat
+    """Longest wait of a generation; those after preemptions share one such wait."""
 
 
 class TrustedAuthorities(Document):
@@ -85,6 +96,8 @@ class PodOptions(Document):
     mounts: tuple[Mount, ...] = ()
     run_as_user: PositiveInt = 65532
     """Of every container: agent and program share files. Pod Security `restricted` asks for one that is not root."""
+    queue: QueueRule | None = None
+    """None: the gang is created without asking any queue."""
     lost_node: LostNodeRule = LostNodeRule()
     not_ready_toleration_seconds: NonNegativeInt = 30
     """How long pods stay bound to a node that does not answer before Kubernetes asks for their end."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from components.contracts.clock import now_text
-from components.contracts.gang import GangState, LaunchState
+from components.contracts.gang import GangState, LaunchState, QueueView
 from components.contracts.layout import launch_state_key
 from components.contracts.lifecycle import RunState
 from components.errors import ArgosyError, ExitCode
@@ -24,6 +24,7 @@ class Standing:
     message: str = ""
     fix: str = ""
     exit_code: int | None = None
+    queue: QueueView | None = None
 
 
 class Account:
@@ -45,7 +46,7 @@ class Account:
         document = LaunchState(
             run=self._run, backend=self._backend, state=standing.state, reason=standing.reason,
             message=standing.message, fix=standing.fix, updated_at=now_text(), generations=history.generations,
-            exit_code=standing.exit_code,
+            exit_code=standing.exit_code, queue=standing.queue,
         )  # fmt: skip
         self._written, self._written_at = (standing, history), now
         try:
@@ -63,6 +64,13 @@ def standing_of(state: GangState | None) -> Standing:
         final = state is not None and state.state.is_final
         return Standing(RunState.RUNNING if final else RunState.STARTING)
     return Standing(state.state, state.reason, state.message)
+
+
+def standing_in_queue(queue: QueueView, *, was_preempted: bool) -> Standing:
+    """While a generation waits to be admitted, for the first time or again."""
+    return Standing(
+        RunState.PREEMPTED if was_preempted else RunState.QUEUED, queue.reason, queue.message, queue=queue
+    )  # fmt: skip
 
 
 def standing_after(finish: Finish) -> Standing:

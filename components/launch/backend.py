@@ -5,7 +5,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from components.contracts.gang import AgentProcess, GangSpec
-from components.contracts.pods import LostNodeRule
+from components.contracts.pods import LostNodeRule, QueueRule
+from components.launch.queue import QueueStanding
 
 
 class AgentPhase(StrEnum):
@@ -84,6 +85,8 @@ class GangBackend(Protocol):
     """How often to look for what no event tells: agent 0's state, and the ranks' logs."""
     lost_node: LostNodeRule | None
     """What to do about a node that does not answer; None where there is no such thing."""
+    queue: QueueRule | None
+    """In which the gang waits before it is started; None: in none."""
 
     def remove_earlier(self, agents: tuple[AgentProcess, ...]) -> None:
         """Make sure that nothing of earlier generations runs. Raises EnvironmentUnfit when something survives."""
@@ -99,6 +102,9 @@ class GangBackend(Protocol):
 
     def observe(self) -> tuple[AgentStatus, ...]:
         """Every agent of this generation, by node rank."""
+
+    def queue_standing(self, *, since: str, was_admitted: bool) -> QueueStanding | None:
+        """What the queue says about this generation, which began to wait at `since`; None without a queue."""
 
     def stop(self) -> None:
         """Ask every agent to stop the gang gracefully."""

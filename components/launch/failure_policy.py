@@ -16,6 +16,7 @@ from components.contracts.units import format_duration
 from components.errors import ExitCode
 from components.launch.backend import NODE_LOST, POD_DELETED, AgentStatus
 from components.launch.first_failure import describe_failure, first_failure, lost_agent
+from components.launch.queue import PREEMPTED
 
 _OF_THE_GANG = (
     ExitCode.BAD_INPUT, ExitCode.BUG, ExitCode.VERIFICATION_FAILED, ExitCode.ENVIRONMENT_UNFIT, ExitCode.NODE_UNFIT,
@@ -45,6 +46,14 @@ class StopCause(StrEnum):
     """An agent ended and the others did not follow."""
     NODE_LOST = "NodeLost"
     """A machine does not answer any more, and nobody else is left."""
+    QUEUE_DEADLINE = "QueueDeadline"
+    """The queue did not admit it within `limits.queue`."""
+    QUEUE_REFUSED = "QueueRefused"
+    """The queue will never admit it."""
+    PREEMPTED = "Preempted"
+    """The queue took its quota back to make room."""
+    EVICTED = "Evicted"
+    """The queue took its quota back because the gang did not use it."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,7 @@ class Ending:
     cause: StopCause | None = None
     """Set when the launcher took it down."""
     missing: str = ""
-    """With START_DEADLINE: what was not there."""
+    """With START_DEADLINE: what was not there; with what a queue did, its words."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +123,26 @@ def decide(ending: Ending, budget: Budget) -> Decision:
                 ExitCode.STOPPED, ending.cause, ending.missing or "not every node was running in time",
                 "mend what is missing, or raise launch.limits.start",
             )  # fmt: skip
+        case StopCause.QUEUE_DEADLINE | StopCause.QUEUE_REFUSED:
+            return never_admitted(ending.cause, ending.missing)
+        case StopCause.PREEMPTED:
+            return NewGeneration(
+                PREEMPTED, ending.missing, charged=False, exit_code=ExitCode.PREEMPTED
+            )  # fmt: skip
+        case StopCause.EVICTED:
+            return _lost(StopCause.EVICTED, ending.missing, budget)
         case StopCause.SILENT:
             return _lost(StopCause.SILENT, "agent 0 ran on but reported nothing any more", budget)
         case _:
             return _judge(ending, budget)
+
+
+def never_admitted(cause: StopCause, seen: str) -> Finish:
+    """A queue did not let the gang in."""
+    if cause is StopCause.QUEUE_REFUSED:
+        return Finish(ExitCode.ENVIRONMENT_UNFIT, cause.value, seen, "ask for less, or whoever runs the queue")
+    fix = f"raise launch.limits.queue, have the quota raised, or use a higher queue.priority; {_CONTINUE}"
+    return Finish(ExitCode.STOPPED, cause.value, seen, fix)
 
 
 def left_alone() -> Finish:
@@ -199,7 +224,7 @@ def _taken_away(ending: Ending, budget: Budget) -> Decision | None:
         return _lost_node(lost, f"{seen}was lost: its machine does not answer any more", budget)
     if first.disruption == POD_DELETED:
         return _lost(POD_DELETED, f"{seen}went: somebody deleted its pod", budget)
-    return NewGeneration("Preempted", f"{seen}was taken away by the cluster: {first.disruption}", charged=False)
+    return NewGeneration(PREEMPTED, f"{seen}was taken away by the cluster: {first.disruption}", charged=False)
 
 
 def _left_for_lack_of_peers(ending: Ending) -> bool:

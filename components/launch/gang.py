@@ -1,8 +1,9 @@
 """The gang state machine: from what is seen of a generation, the clocks and the intent to the next action. Pure.
 
+Queued ──admitted──► Starting (only with a queue; its own clock, limits.queue; refused or over: stopped)
 Starting ──all running──► Running ⇄ Restarting (in place, agent 0's business)
     │ limits.start            │ agent gone · agent 0 silent · verdict · stop
-    ▼                         ▼
+    ▼                         ▼          quota taken back: stopped, then a new generation
  Stopping ──limits.stop──► removed ──► failure_policy: new generation | finish
 """
 
@@ -22,6 +23,7 @@ from components.launch.failure_policy import (
     node_not_answering,
 )  # fmt: skip
 from components.launch.first_failure import lost_agent
+from components.launch.queue import QueuePhase, QueueStanding
 
 FOLLOW_SECONDS = 10.0
 """How long agents get to end by themselves after one of them was lost: they notice at once, and file evidence."""
@@ -59,6 +61,10 @@ class Observation:
     """Since the first agent was seen to have ended."""
     since_node_lost: float | None = None
     """Since the first machine that does not answer now stopped answering."""
+    queue: QueueStanding | None = None
+    """With a queue: what it says. `since_creation` counts from the admission then."""
+    since_queued: float = 0.0
+    """With a queue: since this generation began to wait, while it waits."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Stopping:
     seconds: float
     """Since then."""
     missing: str = ""
-    """With START_DEADLINE: what was not there."""
+    """With START_DEADLINE: what was not there; with what a queue did, its words."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +110,12 @@ def next_action(
     flush_seconds: float,
     survives_launcher: bool = False,
     lost_node: LostNodeRule | None = None,
+    queue_seconds: float = 0.0,
 ) -> Action:
-    """The one thing to do now. `intent` is why a SIGTERM came, `stopping` what is under way already."""
+    """The one thing to do now. `intent` is why a SIGTERM came, `stopping` what is under way already.
+
+    `queue_seconds`: how long this generation may wait in its queue.
+    """
     if seen.agents and all(agent.has_exited for agent in seen.agents):
         return _decide(seen, stopping, budget)
     if intent is StopCause.INTERRUPTED and survives_launcher:
@@ -122,6 +132,8 @@ def next_action(
         return Wait()
     if intent:
         return StopGang(intent)
+    if seen.queue and seen.queue.phase is not QueuePhase.ADMITTED:
+        return _about_the_queue(seen.queue, seen.since_queued, queue_seconds)
     if _is_left_behind(seen, limits):
         return RemoveGang(StopCause.LEFT_BEHIND)
     if not has_started(seen.state):
@@ -134,7 +146,22 @@ def next_action(
 
 def _decide(seen: Observation, stopping: Stopping | None, budget: Budget) -> Decision:
     cause, missing = (stopping.cause, stopping.missing) if stopping else (None, "")
+    if cause not in _INTENTS and seen.queue and seen.queue.phase is QueuePhase.TAKEN:
+        cause, missing = cause_of_taking(seen.queue), seen.queue.message
     return decide(Ending(seen.agents, seen.state, cause, missing), budget)
+
+
+def cause_of_taking(queue: QueueStanding) -> StopCause:
+    """Why a gang goes whose quota was taken back: to make room, or because it did not use it."""
+    return StopCause.PREEMPTED if queue.is_free else StopCause.EVICTED
+
+
+def _about_the_queue(queue: QueueStanding, seconds: float, limit: float) -> Action:
+    if queue.phase is QueuePhase.TAKEN:
+        return StopGang(cause_of_taking(queue))
+    if queue.phase is QueuePhase.REFUSED:
+        return StopGang(StopCause.QUEUE_REFUSED)
+    return StopGang(StopCause.QUEUE_DEADLINE) if seconds >= limit else Wait()
 
 
 def _only_lost_nodes_are_left(seen: Observation) -> bool:
@@ -163,7 +190,7 @@ def stop_allowance(cause: StopCause, limits: GangLimits) -> float:
     match cause:
         case StopCause.INTERRUPTED:
             return min(INTERRUPT_SECONDS, limits.stop_seconds) + WIND_DOWN_SECONDS
-        case StopCause.REQUESTED | StopCause.DEADLINE:
+        case StopCause.REQUESTED | StopCause.DEADLINE | StopCause.PREEMPTED | StopCause.EVICTED:
             return limits.stop_seconds + WIND_DOWN_SECONDS
         case _:
             return EVIDENCE_SECONDS

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from components.contracts.cluster_names import GANG_LABEL
+from components.contracts.cluster_names import GANG_LABEL, PRIORITY_LABEL, QUEUE_LABEL
 from components.contracts.names import gang_name
 from components.errors import Problem
 from components.launch.pod_template import SECRET_KEY, SPEC_KEY, GangPlan, Manifest, pod_template
@@ -92,15 +92,16 @@ def job_object(plan: GangPlan) -> Manifest:
     job = _job_spec(plan)
     job["ttlSecondsAfterFinished"] = plan.pods.ttl_seconds
     job["template"]["spec"]["subdomain"] = plan.name
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": plan.metadata(), "spec": job}
+    job["suspend"] = plan.pods.queue is not None
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _queued_metadata(plan), "spec": job}
 
 
 def jobset_object(plan: GangPlan) -> Manifest:
     """A JobSet of one Job. Everything its webhook would add is here: clusters run without it, and it panics."""
     return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": plan.metadata(),
+        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": _queued_metadata(plan),
         "spec": {
-            "suspend": False,
+            "suspend": plan.pods.queue is not None,
             "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True, "subdomain": plan.name},
             "successPolicy": {"operator": "All", "targetReplicatedJobs": []},
             "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
@@ -115,6 +116,18 @@ def jobset_object(plan: GangPlan) -> Manifest:
             ],
         },
     }  # fmt: skip
+
+
+def _queued_metadata(plan: GangPlan) -> dict[str, Any]:
+    """With a queue Kueue is told which, and the object is created suspended: Kueue ends that when the gang fits.
+
+    Only here, not on pods or a JobSet's Jobs: what is labelled is admitted by itself.
+    """
+    metadata, queue = plan.metadata(), plan.pods.queue
+    if queue is None:
+        return metadata
+    labels = {QUEUE_LABEL: queue.name, **({PRIORITY_LABEL: queue.priority} if queue.priority else {})}
+    return {**metadata, "labels": {**metadata["labels"], **labels}}
 
 
 def _job_spec(plan: GangPlan) -> dict[str, Any]:

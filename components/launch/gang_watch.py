@@ -42,6 +42,10 @@ class GangWatch:
             is_removed=is_removed, warnings=self._complaints(),
         )  # fmt: skip
 
+    def gang(self) -> Object | None:
+        """The gang's own object, while it is there."""
+        return next(iter(self._gang.living()), None)
+
     def living_pods(self) -> set[str]:
         """Names of the pods on nodes that answer."""
         unready = self._unready_nodes()

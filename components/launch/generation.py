@@ -2,18 +2,21 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from components.contracts.clock import now_text, parse_utc
 from components.contracts.gang import GangSpec, GangState, GenerationView
+from components.contracts.lifecycle import RunState
+from components.contracts.units import format_duration
 from components.errors import RETRIED_BY_ARGO, ArgosyError, ExitCode
-from components.launch.account import Account, standing_of
-from components.launch.backend import AgentStatus, GangBackend
+from components.launch.account import Account, Standing, standing_in_queue, standing_of
+from components.launch.backend import AgentPhase, AgentStatus, GangBackend
 from components.launch.failure_policy import Budget, Decision, Finish, NewGeneration, StopCause
 from components.launch.gang import Action, Observation, RemoveGang, StopGang, Stopping, next_action
 from components.launch.history import History, read_gang_state
 from components.launch.missing import missing_at_start, read_node_checks
 from components.launch.narration import Narrator
+from components.launch.queue import PREEMPTED, QueuePhase, QueueStanding, requeue_seconds
 from components.launch.relay import LogRelay
 from components.launch.wakeup import Wakeup
 from components.runtime.log import Log
@@ -55,7 +58,12 @@ class Generation:
         )  # fmt: skip
         self._state: GangState | None = None
         self._news_at = time.monotonic()
-        self._created_at = self._news_at - _age(adopted)
+        self._created_at = self._news_at - _age(adopted.created_at if adopted else None)
+        if adopted is not None and adopted.admitted_at is not None:
+            self._created_at = self._news_at - _age(adopted.admitted_at)
+        self._queue: QueueStanding | None = None
+        self._queued_at = self._created_at
+        self._told_of_queue = ""
         self._first_exit_at: float | None = None
         self._node_lost_at: float | None = None
         self._stopped_at = 0.0
@@ -90,6 +98,8 @@ class Generation:
         if survives and decision.exit_code is ExitCode.INTERRUPTED:
             return decision
         self._end()
+        if isinstance(decision, Finish) and decision.reason == StopCause.QUEUE_DEADLINE and self._was_preempted:
+            decision = replace(decision, exit_code=ExitCode.PREEMPTED)
         self._view = self._view.model_copy(
             update={"exit_code": int(decision.exit_code), "reason": str(decision.reason), "message": decision.seen}
         )
@@ -102,7 +112,9 @@ class Generation:
     def _follow(self) -> Decision:
         while True:
             agents = self._around.backend.observe()
-            self._look(agents)
+            self._look_at_queue()
+            if not self._is_waiting:  # without pods there is nothing to read
+                self._look(agents)
             action = self._next(agents)
             if isinstance(action, Finish | NewGeneration):
                 return action
@@ -140,6 +152,45 @@ class Generation:
         self._look_at_nodes(agents)
         self._relay.poll(self._state)
 
+    def _look_at_queue(self) -> None:
+        """After the agents: when the last of them has ended, the queue's part in it is known already."""
+        was_admitted = self._view.admitted_at is not None or self._state is not None
+        self._queue = self._around.backend.queue_standing(since=self._view.created_at, was_admitted=was_admitted)
+        if self._queue is None:
+            return
+        told = f"{self._queue.reason}: {self._queue.message}"
+        if self._queue.view is not None and self._queue.view.position is not None:
+            told = f"{told}; number {self._queue.view.position} of {self._queue.view.num_waiting}"
+        if self._is_waiting and told != self._told_of_queue:
+            self._told_of_queue = told
+            self._around.log.info(f"the gang waits in its queue: {told}", reason=self._queue.reason)
+        if self._queue.phase is QueuePhase.ADMITTED and self._view.admitted_at is None:
+            now = time.monotonic()
+            waited = now - self._queued_at
+            self._view = self._view.model_copy(update={"admitted_at": now_text(), "queued_seconds": waited})
+            self._created_at = self._news_at = now
+            self._around.log.info(f"the queue admits the gang after {format_duration(round(waited))}")
+        elif self._is_waiting:
+            waited = time.monotonic() - self._queued_at
+            self._view = self._view.model_copy(update={"queued_seconds": float(round(waited))})
+
+    @property
+    def _is_waiting(self) -> bool:
+        return self._queue is not None and self._queue.phase is QueuePhase.WAITING
+
+    @property
+    def _was_preempted(self) -> bool:
+        return self._view.begin_reason == PREEMPTED
+
+    def _queue_seconds(self) -> float:
+        rule = self._around.backend.queue
+        if rule is None:
+            return 0.0
+        return requeue_seconds(
+            self._history.generations, generation=self._view.generation, reason=self._view.begin_reason,
+            limit=rule.limit_seconds,
+        )  # fmt: skip
+
     def _look_at_nodes(self, agents: tuple[AgentStatus, ...]) -> None:
         lost = [agent for agent in agents if agent.node_lost]
         if lost and self._node_lost_at is None:
@@ -164,11 +215,14 @@ class Generation:
             since_news=now - self._news_at,
             since_first_exit=None if self._first_exit_at is None else now - self._first_exit_at,
             since_node_lost=None if self._node_lost_at is None else now - self._node_lost_at,
+            queue=self._queue,
+            since_queued=now - self._queued_at,
         )  # fmt: skip
         backend = self._around.backend
         return next_action(
             seen, limits=self._spec.limits, intent=self._around.intent(), flush_seconds=self._spec.flush_seconds,
             budget=self._budget, survives_launcher=backend.survives_launcher, lost_node=backend.lost_node,
+            queue_seconds=self._queue_seconds(),
             stopping=Stopping(self._cause, now - self._stopped_at, self._missing) if self._cause else None,
         )  # fmt: skip
 
@@ -181,7 +235,21 @@ class Generation:
                 self._around.store, spec.run, generation=spec.generation, num_nodes=spec.num_nodes
             )
             self._missing = missing_at_start(agents, self._state, reports, start_seconds=spec.limits.start_seconds)
+        if cause in _THE_QUEUES:
+            self._missing = self._told_by_queue()
+        if cause in (StopCause.PREEMPTED, StopCause.EVICTED) and _any_runs(agents):
+            # Kueue has told its pods to go. Until they are gone the gang's object stays, which holds its quota.
+            return
         self._around.backend.stop()
+
+    def _told_by_queue(self) -> str:
+        assert self._queue is not None
+        if self._queue.phase is not QueuePhase.WAITING:
+            return self._queue.message
+        waited = format_duration(round(time.monotonic() - self._queued_at))
+        queue = self._queue.view
+        place = f" as number {queue.position} of {queue.num_waiting}" if queue and queue.position else ""
+        return f"waited {waited}{place} in queue {queue.name if queue else ''}: {self._queue.message}"
 
     def _remove(self, cause: StopCause) -> None:
         self._around.log.warning("the gang is removed by force", reason=cause.value)
@@ -191,11 +259,23 @@ class Generation:
         self._around.backend.remove()
 
     def _tell(self) -> None:
-        self._around.account.tell(standing_of(self._state), self.history, now=time.monotonic())
+        self._around.account.tell(self._standing(), self.history, now=time.monotonic())
+
+    def _standing(self) -> Standing:
+        if self._queue is not None and self._queue.view is not None and self._cause is None:
+            return standing_in_queue(self._queue.view, was_preempted=self._was_preempted)
+        if self._cause is StopCause.PREEMPTED:
+            return Standing(RunState.PREEMPTED, PREEMPTED, self._missing)
+        return standing_of(self._state)
 
 
-def _age(adopted: GenerationView | None) -> float:
-    """Seconds since a generation was created, by this machine's clock."""
-    if adopted is None:
-        return 0.0
-    return max(0.0, (parse_utc(now_text()) - parse_utc(adopted.created_at)).total_seconds())
+_THE_QUEUES = (StopCause.QUEUE_DEADLINE, StopCause.QUEUE_REFUSED, StopCause.PREEMPTED, StopCause.EVICTED)
+
+
+def _any_runs(agents: tuple[AgentStatus, ...]) -> bool:
+    return any(agent.phase is AgentPhase.RUNNING for agent in agents)
+
+
+def _age(at: str | None) -> float:
+    """Seconds since then by this machine's clock; 0 for a time that is not known."""
+    return 0.0 if at is None else max(0.0, (parse_utc(now_text()) - parse_utc(at)).total_seconds())

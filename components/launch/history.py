@@ -10,6 +10,7 @@ from components.contracts.layout import gang_folder, gang_state_key, launch_stat
 from components.errors import RETRIED_BY_ARGO, ExitCode
 from components.launch.backend import NODE_LOST, AgentPhase, AgentStatus
 from components.launch.failure_policy import Budget, Decision, Ending, NewGeneration, decide
+from components.launch.queue import PREEMPTED
 from components.ledger.state import LedgerState, restarts_used
 from components.storage.base import ObjectNotFound, ObjectStore
 
@@ -111,6 +112,8 @@ def begin_after(history: History, budget: Budget) -> Decision:
     last = history.generations[-1]
     state = history.state_of(last.generation)
     recorded = history.launch.exit_code if history.launch else None
+    if last.reason == PREEMPTED and last.exit_code is not None and recorded in (None, *RETRIED_BY_ARGO):
+        return NewGeneration(PREEMPTED, last.message, charged=False)
     if last.exit_code == ExitCode.OK and recorded in (None, ExitCode.OK, *RETRIED_BY_ARGO):
         return decide(_ending(ExitCode.OK, state), budget)
     if recorded in RETRIED_BY_ARGO:

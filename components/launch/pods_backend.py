@@ -15,7 +15,7 @@ from components.cluster.live import LiveObjects
 from components.contracts.cluster_names import GANG_LABEL, JANITOR_NAME, RUN_LABEL
 from components.contracts.gang import AgentProcess, GangSpec
 from components.contracts.names import gang_name
-from components.contracts.pods import LostNodeRule, PodOptions
+from components.contracts.pods import LostNodeRule, PodOptions, QueueRule
 from components.errors import ArgosyError, BadInput, EnvironmentUnfit, Transient
 from components.launch.backend import AgentStatus, MeetingPoint
 from components.launch.gang_objects import (
@@ -29,8 +29,11 @@ from components.launch.gang_objects import (
     service_object,
 )  # fmt: skip
 from components.launch.gang_watch import FIRST_LOOK_SECONDS, GangWatch
-from components.launch.pod_template import GRACE_MARGIN_SECONDS, GangPlan, WorkflowReference
+from components.launch.pod_template import GRACE_MARGIN_SECONDS, GangPlan, WorkflowReference, pod_template
 from components.launch.pods import agent_statuses
+from components.launch.queue import QueueStanding
+from components.launch.queue_checks import require_queue
+from components.launch.queue_watch import QueueWatch
 from components.launch.storage_variables import handed_on
 from components.launch.wakeup import Wakeup
 from components.runtime.log import Log
@@ -47,6 +50,7 @@ class _Current:
 
     plan: GangPlan
     watch: GangWatch
+    queue: QueueWatch | None = None
     removed_at: float | None = None
     """Monotonic seconds of our wish that it ends."""
 
@@ -65,6 +69,7 @@ class PodsBackend:
         """Raises BadInput for what no cluster would run, EnvironmentUnfit when lost nodes have no janitor."""
         self.name: str = kind
         self.lost_node: LostNodeRule | None = options.lost_node
+        self.queue: QueueRule | None = options.queue
         self._cluster, self._kind, self._run, self._num_nodes = cluster, kind, run, num_nodes
         self._options, self._workflow, self._environ = options, workflow, environ
         self._wakeup, self._log = wakeup, log
@@ -110,6 +115,12 @@ class PodsBackend:
         problems += secret_problems(plan)
         if problems:
             raise BadInput("GangRefused", "the gang cannot be created", problems=problems)
+        if self.queue is not None:
+            pod = pod_template(plan)["spec"]
+            is_first = spec.generation == 0
+            require_queue(
+                self._cluster, self.queue, pod, num_nodes=self._num_nodes, is_first=is_first, log=self._log
+            )  # fmt: skip
         self._follow(plan)
         made: list[tuple[Kind, str]] = []
         try:
@@ -131,6 +142,12 @@ class PodsBackend:
         assert self._current is not None
         is_removed = self._current.removed_at is not None
         return agent_statuses(self._current.watch.view(num_nodes=self._num_nodes, is_removed=is_removed))
+
+    def queue_standing(self, *, since: str, was_admitted: bool) -> QueueStanding | None:
+        current = self._current
+        if current is None or current.queue is None:
+            return None
+        return current.queue.queue_standing(current.watch.gang(), since=since, was_admitted=was_admitted)
 
     def stop(self) -> None:
         """Delete the gang: every guard gets SIGTERM and tells its agent, and the grace period covers the rest."""
@@ -155,6 +172,8 @@ class PodsBackend:
         """End the watches; the gang is left as it is."""
         if self._current is not None:
             self._current.watch.close()
+            if self._current.queue is not None:
+                self._current.queue.close()
 
     # --- creating
 
@@ -202,7 +221,10 @@ class PodsBackend:
         watch = GangWatch(
             self._cluster, _KINDS[self._kind], plan.name, nudge=self._wakeup.nudge, log=self._log
         )  # fmt: skip
-        self._current = _Current(plan, watch)
+        queue = None
+        if self.queue is not None:
+            queue = QueueWatch(self._cluster, self.queue, nudge=self._wakeup.nudge, log=self._log)
+        self._current = _Current(plan, watch, queue)
         return self._current
 
     def _wait_until_gone(self, gangs: Iterable[str]) -> None:

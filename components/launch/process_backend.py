@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.contracts.gang import AgentProcess, GangSpec
-from components.contracts.pods import LostNodeRule
+from components.contracts.pods import LostNodeRule, QueueRule
 from components.errors import EnvironmentUnfit
 from components.launch.backend import AgentPhase, AgentStatus, MeetingPoint
+from components.launch.queue import QueueStanding
 from components.runtime.leftovers import MARK, Process, end_leftovers
 from components.runtime.processes import become_subreaper, boot_id, kill_descendants, spawn, start_time
 
@@ -48,6 +49,7 @@ class ProcessBackend:
     survives_launcher = False
     poll_seconds = 0.5
     lost_node: LostNodeRule | None = None
+    queue: QueueRule | None = None
 
     def __init__(
         self, *, folder: Path, mark: str, environ: Mapping[str, str], agent_command: Sequence[str] = AGENT_COMMAND
@@ -72,6 +74,9 @@ class ProcessBackend:
 
     def adopt(self, spec: GangSpec) -> bool:
         return False
+
+    def queue_standing(self, *, since: str, was_admitted: bool) -> QueueStanding | None:
+        return None
 
     def start(self, spec: GangSpec, *, excluded_nodes: tuple[str, ...] = ()) -> tuple[AgentProcess, ...]:
         folder = self._folder / f"g{spec.generation}"

@@ -11,8 +11,6 @@ import yaml
 
 Manifest = dict[str, Any]
 
-NAMESPACE = "argosy"
-"""In the one place where Kubernetes wants a namespace spelled out; a kustomization replaces it."""
 NODES_ROLE = "argosy-nodes"
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -63,7 +61,7 @@ LAUNCHER = Account(
         Rule("", ("pods",), ("list", "watch"), "the gang's pods"),
         Rule("", ("events",), ("list", "watch"), "why a pod does not start"),
         Rule("apps", ("deployments",), ("get",), "is there a janitor", names=("argosy-janitor",)),
-        Rule("kueue.x-k8s.io", ("localqueues",), ("get",), "the queue a gang is to wait in: is it there, is it open"),
+        Rule("kueue.x-k8s.io", ("localqueues",), ("get", "list"), "the queue of a gang: is it there, is it open"),
         Rule("kueue.x-k8s.io", ("workloads",), ("list", "watch"), "why a gang waits, its place, was it preempted"),
     ),
     sees_nodes=True,
@@ -115,8 +113,10 @@ def access_manifests() -> Iterator[Manifest]:
         if not account.is_for_people:
             yield _binding("RoleBinding", account.name, "Role", account.name, subject={"name": account.name})
         if account.sees_nodes:
-            subject = {"name": account.name, "namespace": NAMESPACE}
-            yield _binding("ClusterRoleBinding", f"{account.name}-nodes", "ClusterRole", NODES_ROLE, subject=subject)
+            # Its namespace comes from the kustomization, which would leave one that is written here as it is.
+            yield _binding(
+                "ClusterRoleBinding", f"{account.name}-nodes", "ClusterRole", NODES_ROLE, subject={"name": account.name}
+            )  # fmt: skip
 
 
 def role(account: Account) -> Manifest:

@@ -85,7 +85,10 @@ class Kubelet:
     def _jobs(self) -> None:
         jobs = {path: item for path, item in self.server.objects.items() if path.startswith(f"{JOBS}/")}
         for path, job in jobs.items():
-            if path not in self.seen_jobs and not self.holds_back:
+            if job["spec"].get("suspend"):
+                for pod in self._pods_of(job["metadata"]["name"]):
+                    self._ask_to_go(pod)
+            elif path not in self.seen_jobs and not self.holds_back:
                 self.seen_jobs[path] = job
                 for index in range(job["spec"]["completions"]):
                     self._create_pod(job, index)
