@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from components.contracts.clock import now_text
-from components.contracts.gang import GangState, LaunchState, QueueView
+from components.contracts.gang import GangState, LaunchState
 from components.contracts.layout import launch_state_key
 from components.contracts.lifecycle import RunState
+from components.contracts.queue import QueueView
 from components.errors import ArgosyError, ExitCode
 from components.launch.failure_policy import Finish, has_started
 from components.launch.history import History

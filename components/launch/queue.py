@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 from components.cluster.quantities import parse_quantity, write_quantity
-from components.contracts.gang import GenerationView, QueueView, QuotaView
+from components.contracts.gang import GenerationView
+from components.contracts.queue import QueueView, QuotaView
 
 Object = Mapping[str, Any]
 

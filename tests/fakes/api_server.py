@@ -22,6 +22,7 @@ APIS = {
     "/apis/apps/v1": ("deployments",),
     "/apis/argoproj.io/v1alpha1": ("workflows", "workflowtemplates"),
     "/apis/batch/v1": ("jobs",),
+    "/apis/kueue.x-k8s.io/v1beta2": ("localqueues", "clusterqueues", "workloads", "workloadpriorityclasses"),
 }
 
 
