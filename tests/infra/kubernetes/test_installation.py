@@ -24,3 +24,10 @@ def test_everything_that_is_applied_exists() -> None:
     kustomization = yaml.safe_load((FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))
 
     assert [name for name in kustomization["resources"] if not (FOLDER / name).is_file()] == []
+
+
+def test_a_kustomization_of_ones_own_decides_in_which_namespace_the_accounts_are() -> None:
+    """`namespace:` replaces that of a ClusterRoleBinding's subject only where none is written."""
+    items = [item for name in ("access.yaml", "janitor/janitor.yaml") for item in installed(name)]
+
+    assert [subject for item in items for subject in item.get("subjects", ()) if "namespace" in subject] == []
