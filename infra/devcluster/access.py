@@ -39,6 +39,7 @@ def environment(layout: Layout, images: Iterable[Image], token: str) -> dict[str
         "AWS_SECRET_ACCESS_KEY": S3_SECRET, "AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
         "DEVCLUSTER_BUCKET": BUCKET, "DEVCLUSTER_NAMESPACE": NAMESPACE,
         "DEVCLUSTER_NODES": ",".join(node.name for node in layout.nodes),
+        "DEVCLUSTER_AUDIT_LOG": str(layout.audit_log),
         "DEVCLUSTER_PLATFORM_IMAGE": by_name["argosy-platform"], "DEVCLUSTER_TRAIN_IMAGE": by_name["argosy-train"],
     }  # fmt: skip
 

@@ -42,8 +42,20 @@ def etcd(layout: Layout) -> Component:
     )  # fmt: skip
 
 
+_AUDIT_POLICY = """apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: None, userGroups: ["system:nodes"]}
+- {level: Metadata, userGroups: ["system:serviceaccounts"]}
+- {level: None}
+"""
+
+
 def api_server(layout: Layout) -> Component:
-    pki = layout.pki
+    """It notes who of the cluster's accounts asks what: benchmarks count their requests."""
+    pki, policy = layout.pki, layout.control.folder / "audit-policy.yaml"
+    write(policy, _AUDIT_POLICY)
     return Component(
         "apiserver", layout.control,
         (
@@ -60,7 +72,10 @@ def api_server(layout: Layout) -> Component:
             f"--service-account-signing-key-file={pki / 'tokens.key'}",
             "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--anonymous-auth=false",
             "--profiling=false", "--event-ttl=6h", f"--cert-dir={layout.control.folder}",
+            f"--audit-policy-file={policy}", f"--audit-log-path={layout.audit_log}", "--audit-log-maxsize=50",
+            "--audit-log-maxbackup=1",
         ),
+        files=(policy,),
         missing=answers(layout, f"{layout.api_url}/readyz"),
     )  # fmt: skip
 

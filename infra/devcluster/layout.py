@@ -99,6 +99,11 @@ class Layout:
         return STATE / "logs"
 
     @property
+    def audit_log(self) -> Path:
+        """JSON lines: the requests of service accounts."""
+        return self.logs / "audit.jsonl"
+
+    @property
     def api_url(self) -> str:
         return f"https://{self.control.address}:{API_PORT}"
 
