@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from components.cluster.base import Cluster
 from components.contracts.clock import now_text
 from components.contracts.gang import LaunchState
 from components.contracts.layout import launch_state_key
@@ -18,6 +19,7 @@ from components.contracts.run_view import EngineView, RunView, StageState
 from components.contracts.stop import StopRequest, read_stop
 from components.errors import ArgosyError, ExitCode
 from components.finish.engine_view import engine_view
+from components.finish.gangs import end_gangs, stop_of
 from components.finish.leftovers import end_gang, recorded_processes
 from components.finish.spec import FinishSpec
 from components.ledger.ledger import ClaimEntry, Ledger, is_gone, release
@@ -35,6 +37,14 @@ def finish(context: StageContext, spec: FinishSpec) -> Mapping[str, str]:
     context.log.info("the workflow ended", status=status, failures=context.inputs.get("failures", ""))
     store = open_store(context.storage)
     ledger = Ledger(store, spec.experiment, spec.model_version)
+    cluster = _try(context, "find the cluster", _cluster)
+    stop = _stop_request()
+    if cluster is not None:
+        stop = _try(context, "ask whether the run was stopped", lambda: stop_of(cluster, context.workflow))
+        _try(context, "end what is left of the gang", lambda: end_gangs(
+            cluster, run=context.run, workflow=context.workflow, log=context.log
+        ))  # fmt: skip
+    # Only now: a launcher that was stopping its gang has said its last word.
     launch = _try(context, "read the launcher's state", lambda: _read_launch_state(store, context.run))
     claim = _try(context, "read the ledger", lambda: ledger.state().claim)
     recorded = recorded_processes(launch, claim, run=context.run)
@@ -42,13 +52,13 @@ def finish(context: StageContext, spec: FinishSpec) -> Mapping[str, str]:
     if num_killed:
         context.log.warning(f"{num_killed} processes of the gang had outlived their launcher and were killed")
     if launch is not None:
-        closed = close_account(launch, is_stopped=stop_requested(), now=now_text())
+        closed = close_account(launch, is_stopped=stop is not None or stop_requested(), now=now_text())
         if closed is not None:
             key = launch_state_key(context.run)
             _try(context, "close the launcher's account", lambda: store.replace(key, closed.to_bytes()))
     if claim is not None and claim.run == context.run:
         _try(context, "release the claim", lambda: _release(context, ledger, claim, status))
-    return {"report": _report(context, store, status=status)}
+    return {"report": _report(context, store, status=status, stop=stop)}
 
 
 def close_account(launch: LaunchState, *, is_stopped: bool, now: str) -> LaunchState | None:
@@ -69,11 +79,11 @@ def close_account(launch: LaunchState, *, is_stopped: bool, now: str) -> LaunchS
     return launch.model_copy(update={**ending, "generations": views, "updated_at": now})
 
 
-def _report(context: StageContext, store: ObjectStore, *, status: str) -> str:
+def _report(context: StageContext, store: ObjectStore, *, status: str, stop: StopRequest | None) -> str:
     """The report's uri; empty when it could not be written, which must not change how the run ended."""
     try:
         engine = engine_view(
-            status, context.inputs.get("failures", ""), workflow=context.workflow, stop=_stop_request(),
+            status, context.inputs.get("failures", ""), workflow=context.workflow, stop=stop,
             ended_at=now_text(),
         )  # fmt: skip
         return write_report(store, _view(store, context.run, engine), now=datetime.now(UTC))
@@ -89,6 +99,15 @@ def _view(store: ObjectStore, run: str, engine: EngineView) -> RunView:
     known = {stage.task for stage in view.stages}
     nodes = tuple(node for node in engine.nodes if node.task in silent or node.task not in known)
     return read_run_view(store, run, engine.model_copy(update={"nodes": nodes})) if nodes else view
+
+
+def _cluster() -> Cluster | None:
+    """Where this stage is a pod."""
+    if os.environ.get("ARGOSY_TARGET") != "kubernetes":
+        return None
+    from components.cluster.api import KubernetesCluster  # one machine needs none of it
+
+    return KubernetesCluster.connect()
 
 
 def _stop_request() -> StopRequest | None:

@@ -4,9 +4,11 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from components.contracts.gang import GangSpec
 from components.contracts.layout import code_key, shard_manifest_key
+from components.contracts.lifecycle import RunState
 from components.contracts.units import format_duration
 from components.errors import (
     RETRIED_BY_ARGO,
@@ -137,7 +139,10 @@ class _Launcher:
 
     def conclude(self, outcome: Finish) -> None:
         """Leave the last word in the account; give the claim up unless another attempt follows."""
-        self._around.account.tell(standing_after(outcome), self._history, now=time.monotonic())
+        standing = standing_after(outcome)
+        if outcome.exit_code is ExitCode.INTERRUPTED and self._trains_on:
+            standing = replace(standing, state=RunState.RUNNING)
+        self._around.account.tell(standing, self._history, now=time.monotonic())
         if outcome.exit_code in RETRIED_BY_ARGO:
             return
         try:
@@ -145,6 +150,13 @@ class _Launcher:
         except ArgosyError as error:
             # The next run sees that this process is gone and takes the claim over.
             self._context.log.warning("cannot release the claim", seen=str(error))
+
+    @property
+    def _trains_on(self) -> bool:
+        """The gang needs no launcher, and nobody ended it."""
+        generations = self._history.generations
+        is_left = bool(generations) and generations[-1].ended_at is None
+        return self._around.backend.survives_launcher and is_left
 
     def _budget(self, history: History) -> Budget:
         used = count_restarts(history, self._ledger.state(), self._context.run)

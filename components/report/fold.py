@@ -21,7 +21,7 @@ from components.contracts.run_view import (
     StageState,
     StageView,
 )
-from components.errors import KILLED_FROM_OUTSIDE, ExitCode
+from components.errors import KILLED_FROM_OUTSIDE, RETRIED_BY_ARGO, ExitCode
 
 _ORDER = ("shard-plan", "shard-task", "shard-merge", "preflight", "launch", "verify", "retain", "finish")
 _STOPPED_CODES = (ExitCode.STOPPED, ExitCode.INTERRUPTED, *KILLED_FROM_OUTSIDE, None)
@@ -209,9 +209,17 @@ def _state(documents: RunDocuments, stages: Sequence[StageView]) -> RunState:
     launching = next((stage for stage in stages if stage.task == "launch"), None)
     if gang is None or launching is None or launching.state is StageState.WAITING:
         return RunState.STARTING
-    if launching.state is StageState.RUNNING and not gang.state.is_final:
+    if not gang.state.is_final and (launching.state is StageState.RUNNING or _trains_on(launch)):
         return gang.state
     return RunState.RUNNING if launching.state is StageState.SUCCEEDED else RunState.RESTARTING
+
+
+def _trains_on(launch: LaunchState | None) -> bool:
+    """A gang of pods needs no launcher: between two of them it is neither stopped nor started again."""
+    if launch is None or launch.backend == "process" or not launch.generations:
+        return False
+    is_concluded = launch.exit_code is not None and launch.exit_code not in RETRIED_BY_ARGO
+    return launch.generations[-1].ended_at is None and not is_concluded
 
 
 def _failed_stage(stages: Sequence[StageView]) -> StageView | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from components.contracts import layout
+from components.contracts.gang import GenerationView
 from components.contracts.lifecycle import RunState
 from components.contracts.run_view import Pace, StageState
 from components.report.fold import pace_of
@@ -25,6 +26,7 @@ from tests.runs import (
     at,
 )  # fmt: skip
 
+A_GENERATION = GenerationView(generation=0, created_at=at(5))
 BEFORE_LAUNCH = (a_node("shard-plan"), a_node("shard-merge"), a_node("preflight"))
 
 
@@ -48,6 +50,24 @@ BEFORE_LAUNCH = (a_node("shard-plan"), a_node("shard-merge"), a_node("preflight"
             {"engine": an_engine(a_node("launch", "Running")), "gangs": (a_gang(RunState.RESTARTING),)},
             RunState.RESTARTING,
             id="the gang restarts",
+        ),
+        pytest.param(
+            {
+                "launch": a_launch(RunState.RUNNING, backend="jobset", exit_code=84, generations=(A_GENERATION,)),
+                "stages": (a_stage_record("launch", exit_code=84),),
+                "gangs": (a_gang(RunState.RUNNING),),
+            },
+            RunState.RUNNING,
+            id="the launcher was interrupted, and its pods train on",
+        ),
+        pytest.param(
+            {
+                "launch": a_launch(RunState.RESTARTING, backend="process", exit_code=84, generations=(A_GENERATION,)),
+                "stages": (a_stage_record("launch", exit_code=84),),
+                "gangs": (a_gang(RunState.RUNNING),),
+            },
+            RunState.RESTARTING,
+            id="the launcher was interrupted, and its processes with it",
         ),
         pytest.param(
             {"engine": an_engine(a_node("launch", "Running")), "gangs": (a_gang(RunState.FAILED),)},
