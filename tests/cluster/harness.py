@@ -38,7 +38,7 @@ def description(
 ) -> Object:  # fmt: skip
     """A small run of `programs/chain.py`. `changes` by dotted field with `__` for the dot; None takes a field away."""
     program = [*_inline(PROGRAM), "--steps", str(steps), "--seconds", str(seconds), *arguments]
-    small = {"cpu": "100m", "memory": "256MiB"}
+    small = {"cpu": "100m", "memory": "512MiB"}
     value: Object = {
         "experiment": experiment, "seed": SEED, "storage": place.storage, "storage_options": place.storage_options,
         "namespace": place.namespace, "image": place.image, "platform_image": place.platform_image,
@@ -87,8 +87,12 @@ class ClusterRun:
         self.log = self.home / "terminal.log"
         self.env = {
             **os.environ, "ARGOSY_HOME": str(self.home), "KUBECONFIG": str(place.submitter), "PYTHONUNBUFFERED": "1",
-            "XDG_CONFIG_HOME": str(self.home / "config"),
+            "XDG_CONFIG_HOME": str(self.home / "config"), "ARGO_TOKEN": f"Bearer {place.token}",
+            "ARGO_NAMESPACE": place.namespace,
         }  # fmt: skip
+        if ca_file := os.environ.get("ARGO_SERVER_CA"):
+            (self.home / "config" / "argosy").mkdir(parents=True, exist_ok=True)
+            (self.home / "config" / "argosy" / "config.yaml").write_text(f"argo_server: {{ca_file: {ca_file}}}\n")
         self.process: subprocess.Popen[bytes] | None = None
         self._earlier: set[str] = set()
 
@@ -130,6 +134,10 @@ class ClusterRun:
             self.process.kill()
             self.process.wait()
 
+    def has_ended(self) -> bool:
+        """What `start` began."""
+        return self.process is not None and self.process.poll() is not None
+
     def terminal(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
 
@@ -145,8 +153,21 @@ class ClusterRun:
         return [path.stem for path in sorted((self.home / "submitted").glob("[!.]*.json"))]
 
     def _has_failed(self) -> str:
-        ended = self.process is not None and self.process.poll() is not None and self._newest() is None
-        return f"the command ended first:\n{self.terminal()[-3000:]}" if ended else ""
+        is_lost = self.has_ended() and self._newest() is None
+        return f"the command ended first:\n{self.terminal()[-3000:]}" if is_lost else ""
+
+    def compiled(self) -> Object:
+        """The Workflow of the description."""
+        done = self.command("compile", "-c", "run.yaml", "-o", "json")
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
+    def as_template(self, name: str, change: Callable[[Object], None] = lambda _: None) -> None:
+        """Put it on the cluster as a WorkflowTemplate, its spec changed: what a description cannot say, tests may."""
+        manifest = self.compiled()
+        change(manifest["spec"])
+        labels = manifest["metadata"]["labels"]
+        self.place.apply({**manifest, "kind": "WorkflowTemplate", "metadata": {"name": name, "labels": labels}})
 
     # The cluster
 

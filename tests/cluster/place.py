@@ -3,13 +3,14 @@
 Where: `KUBECONFIG`, and the variables that README.md lists; on the development cluster its `env` file says all.
 """
 
-import base64
 import json
 import os
 import secrets
+import ssl
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,8 @@ from components.cluster.kinds import DEPLOYMENTS, NAMESPACES
 from components.storage.base import ObjectStore, open_store
 
 ROOT = Path(__file__).parent.parent.parent
+HAS_SERVER = bool(os.environ.get("ARGO_SERVER"))
+"""Whether an Argo Server is named."""
 SECRET = "s3-credentials"
 SUBMITTER = "test-submitter"
 """An account with just the Role that access.yaml has for people."""
@@ -141,6 +144,15 @@ class Place:
             self.store.replace(f"corpora/{name}/{path}", content)
         return f"{self.storage}/corpora/{name}/"
 
+    def ask_server(self, path: str) -> Any:
+        """What the Argo Server says to the account that submits; its web pages draw just this."""
+        request = urllib.request.Request(
+            f"https://{os.environ['ARGO_SERVER']}{path}", headers={"Authorization": f"Bearer {self.token}"}
+        )
+        trusted = ssl.create_default_context(cafile=os.environ.get("ARGO_SERVER_CA"))
+        with urllib.request.urlopen(request, context=trusted, timeout=60) as response:
+            return json.load(response)
+
     def evidence(self) -> str:
         """For whoever reads a failed test."""
         words = [
@@ -172,6 +184,11 @@ class Place:
             "patches": renamed,
         }  # fmt: skip
 
+    @property
+    def token(self) -> str:
+        """Of the account that submits."""
+        return str(json.loads(self.submitter.read_text())["users"][0]["user"]["token"])
+
     def _kubeconfig_of(self, account: str) -> dict[str, Any]:
         found = json.loads(self.kubectl("config", "view", "--raw", "--minify", "--flatten", "--output=json"))
         token = self.kubectl("create", "token", account, "--duration=3h").strip()
@@ -180,11 +197,6 @@ class Place:
             "apiVersion": "v1", "kind": "Config", "current-context": "tests", "clusters": found["clusters"],
             "users": [{"name": account, "user": {"token": token}}], "contexts": [{"name": "tests", "context": here}],
         }  # fmt: skip
-
-    def token_of(self, account: str) -> str:
-        """Of a service account whose token a Secret holds, as `infra.devcluster namespace` makes one."""
-        encoded = self.kubectl("get", "secret", f"{account}-token", "--output=jsonpath={.data.token}")
-        return base64.b64decode(encoded).decode()
 
     def _wait_for_janitor(self) -> None:
         deadline = time.monotonic() + 180

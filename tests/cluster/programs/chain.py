@@ -1,6 +1,6 @@
 """A training program for any image with python3: each step's loss follows from the step before. Standard library only.
 
-    chain.py --steps 20 [--seconds 0.2] [--exit-at 5 --code 3]
+    chain.py --steps 20 [--seconds 0.2] [--more 20] [--exit-at 5 --code 3]
 
 Travels inside the run description (`python3 -c`), so it is short. Ranks meet at every step, as in a collective; a rank
 whose peers are gone ends. Rank 0 saves; a rank that resumes proves that the state it found is the right one.
@@ -74,6 +74,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=0.2)
+    parser.add_argument("--more", type=int, default=0, help="once resumed: only so many steps more")
     parser.add_argument("--exit-at", type=int, default=0)
     parser.add_argument("--code", type=int, default=3)
     arguments = parser.parse_args()
@@ -87,6 +88,7 @@ def main() -> int:
         step, state = found["step"], found["state"]
         if state != chain(seed, step):
             sys.exit(f"{folder} is not what step {step} left")
+        arguments.steps = step + arguments.more if arguments.more else arguments.steps
     print(f"rank {rank} begins after step {step}", flush=True)
     report(total_steps=arguments.steps)
     peers = meet(rank, int(os.environ["WORLD_SIZE"]))
