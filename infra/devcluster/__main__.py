@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from components.errors import ArgosyError, BadInput
-from infra.devcluster import down, faults, host, images, manifests, running, up
+from infra.devcluster import down, faults, host, images, kueue, manifests, running, up
 from infra.devcluster.access import write_access
 from infra.devcluster.build import locked
 from infra.devcluster.layout import MAX_NODES
 from infra.devcluster.status import status
+
+EXTRAS = ("kueue",)
+"""What only some tests need, and few minutes of building."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,7 +44,10 @@ def _parser() -> argparse.ArgumentParser:
     command("build", _build, "build programs and images, if they changed")
     bring_up = command("up", _up, "bring the cluster up, or what is missing of it")
     bring_up.add_argument("--nodes", type=int, default=2)
+    bring_up.add_argument("--with", dest="extras", action="append", choices=EXTRAS, default=[], help="once: it stays")
     bring_up.add_argument("--as-built", action="store_true", help="do not look whether anything must be built anew")
+    add = command("add", _add, "build and start what is not in every cluster, in the one that is up")
+    add.add_argument("extra", choices=EXTRAS)
     take_down = command("down", _down, "take everything away")
     take_down.add_argument("--purge", action="store_true", help="the nodes' image stores too")
     command("status", lambda _: status(say), "every component, and what is wrong with it; exit code 1 if something is")
@@ -72,7 +78,13 @@ def _up(options: argparse.Namespace) -> None:
     if not 1 <= options.nodes <= MAX_NODES:
         raise BadInput("BadNumberOfNodes", f"{options.nodes} nodes are asked for", f"1 to {MAX_NODES}")
     host.check()
-    up.up(options.nodes, say, as_built=options.as_built)
+    up.up(options.nodes, say, as_built=options.as_built, with_kueue="kueue" in options.extras)
+
+
+def _add(_: argparse.Namespace) -> None:
+    layout = running.running_layout()
+    with locked(up.LOCK):
+        kueue.install(layout, say)
 
 
 def _down(options: argparse.Namespace) -> None:

@@ -68,12 +68,14 @@ def build(say: Callable[[str], None]) -> None:
     """Every group that is not built as it would be now, and the manifests that come with Argo and JobSet."""
     with locked(BUILD / "build.lock"):
         for group in GROUPS:
-            if not is_built(group):
-                began = time.monotonic()
-                say(f"building {group.name}: {', '.join(group.programs)}")
-                _build(group)
-                say(f"built {group.name} in {time.monotonic() - began:.0f} s")
+            _build_if_changed(group, say)
         _render_manifests()
+
+
+def build_group(group: Group, say: Callable[[str], None]) -> None:
+    """One that is not in every cluster."""
+    with locked(BUILD / "build.lock"):
+        _build_if_changed(group, say)
 
 
 def is_built(group: Group) -> bool:
@@ -104,6 +106,14 @@ def go_version() -> str:
 def module_folder(group: str, module: str) -> Path:
     """Where Go keeps that module's files."""
     return Path(run([go(), "list", "-mod=mod", "-m", "-f", "{{.Dir}}", module], cwd=MODULES / group).strip())
+
+
+def _build_if_changed(group: Group, say: Callable[[str], None]) -> None:
+    if not is_built(group):
+        began = time.monotonic()
+        say(f"building {group.name}: {', '.join(group.programs)}")
+        _build(group)
+        say(f"built {group.name} in {time.monotonic() - began:.0f} s")
 
 
 def _build(group: Group) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from components.errors import ArgosyError
-from infra.devcluster import cgroups, manifests, network, node
+from infra.devcluster import cgroups, kueue, manifests, network, node
 from infra.devcluster.commands import run
 from infra.devcluster.layout import BUILD, MAX_NODES, NAME, STATE, Layout, Machine, Node
 from infra.devcluster.process import RECORDS, boot_id, is_alive
@@ -41,6 +41,7 @@ def down(say: Callable[[str], None], *, keep_images: bool = True) -> None:
         with contextlib.suppress(OSError):  # not there, or others use it
             folder.rmdir()
     _remove_log_links()
+    kueue.forget()
     for name in ("env", "kubeconfig", "ca.crt"):
         (BUILD / name).unlink(missing_ok=True)
     _remove_files(keep_images)

@@ -4,7 +4,7 @@ Controllers get client certificates that name their upstream service account: ex
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,7 +87,13 @@ def make(layout: Layout) -> None:
         run(["openssl", "genrsa", "-out", folder / "tokens.new", "2048"])
         run(["openssl", "rsa", "-in", folder / "tokens.new", "-pubout", "-out", folder / "tokens.pub"])
         (folder / "tokens.new").rename(folder / "tokens.key")
-    for identity in identities(layout):
+    issue(layout, identities(layout))
+
+
+def issue(layout: Layout, wanted: Iterable[Identity]) -> None:
+    """Their certificates, and kubeconfigs of clients; what exists stays."""
+    folder = layout.pki
+    for identity in wanted:
         if not (folder / f"{identity.file}.crt").exists():
             _issue(folder, identity.file, identity.subject, identity.extensions, signed=True)
         if identity.client:

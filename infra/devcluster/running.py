@@ -3,7 +3,7 @@
 import json
 
 from components.errors import BadInput
-from infra.devcluster import control, node
+from infra.devcluster import control, kueue, node
 from infra.devcluster.layout import CHECKOUT, STATE, Layout, Node
 from infra.devcluster.process import Component
 
@@ -23,7 +23,8 @@ def running_layout() -> Layout:
 def components(layout: Layout) -> tuple[Component, ...]:
     """All of the cluster, in order of start."""
     nodes = (component for n in layout.nodes for component in node.components(n, layout))
-    return (*control.first(layout), *control.second(layout), *control.third(layout), *nodes)
+    extra = (kueue.component(layout),) if kueue.is_wanted(layout) else ()
+    return (*control.first(layout), *control.second(layout), *control.third(layout), *extra, *nodes)
 
 
 def component_named(name: str) -> Component:

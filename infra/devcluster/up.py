@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from infra.devcluster import cgroups, control, images, manifests, network, node, pki
+from infra.devcluster import cgroups, control, images, kueue, manifests, network, node, pki
 from infra.devcluster.access import write_access
 from infra.devcluster.base_image import base_archive
 from infra.devcluster.build import build, locked
@@ -32,7 +32,7 @@ def prepare(say: Say) -> tuple[images.Image, ...]:
     return images.build_all(say)
 
 
-def up(num_nodes: int, say: Say, *, as_built: bool = False) -> None:
+def up(num_nodes: int, say: Say, *, as_built: bool = False, with_kueue: bool = False) -> None:
     """Raises EnvironmentUnfit naming the component and the end of its log when one does not get ready.
 
     `as_built`: with programs and images as the last build left them, whatever the code says now.
@@ -69,6 +69,8 @@ def up(num_nodes: int, say: Say, *, as_built: bool = False) -> None:
                 wait_ready(component)
         _wait_nodes(layout)
         say(f"{_since(began)} controllers, nodes Ready")
+        if with_kueue or kueue.is_wanted(layout):
+            kueue.install(layout, say)
         write_access(layout, pictures)
         say(f"{_since(began)} up: {num_nodes} nodes; source build/devcluster/env")
 
