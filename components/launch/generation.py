@@ -12,11 +12,19 @@ from components.errors import RETRIED_BY_ARGO, ArgosyError, ExitCode
 from components.launch.account import Account, Standing, standing_in_queue, standing_of
 from components.launch.backend import AgentPhase, AgentStatus, GangBackend
 from components.launch.failure_policy import Budget, Decision, Finish, NewGeneration, StopCause
-from components.launch.gang import Action, Observation, RemoveGang, StopGang, Stopping, next_action
+from components.launch.gang import (
+    Action,
+    Observation,
+    RemoveGang,
+    StopGang,
+    Stopping,
+    cause_of_taking,
+    next_action,
+)
 from components.launch.history import History, read_gang_state
 from components.launch.missing import missing_at_start, read_node_checks
 from components.launch.narration import Narrator
-from components.launch.queue import PREEMPTED, QueuePhase, QueueStanding, requeue_seconds
+from components.launch.queue import PREEMPTED, SUSPENDED, QueuePhase, QueueStanding, requeue_seconds
 from components.launch.relay import LogRelay
 from components.launch.wakeup import Wakeup
 from components.runtime.log import Log
@@ -158,6 +166,9 @@ class Generation:
         self._queue = self._around.backend.queue_standing(since=self._view.created_at, was_admitted=was_admitted)
         if self._queue is None:
             return
+        if self._cause in _TAKEN and self._queue.phase is QueuePhase.TAKEN and self._queue.reason != SUSPENDED:
+            # The gang's object may be seen to be suspended before Kueue's reason is.
+            self._cause, self._missing = cause_of_taking(self._queue), self._queue.message
         told = f"{self._queue.reason}: {self._queue.message}"
         if self._queue.view is not None and self._queue.view.position is not None:
             told = f"{told}; number {self._queue.view.position} of {self._queue.view.num_waiting}"
@@ -237,7 +248,7 @@ class Generation:
             self._missing = missing_at_start(agents, self._state, reports, start_seconds=spec.limits.start_seconds)
         if cause in _THE_QUEUES:
             self._missing = self._told_by_queue()
-        if cause in (StopCause.PREEMPTED, StopCause.EVICTED) and _any_runs(agents):
+        if cause in _TAKEN and _any_runs(agents):
             # Kueue has told its pods to go. Until they are gone the gang's object stays, which holds its quota.
             return
         self._around.backend.stop()
@@ -269,7 +280,8 @@ class Generation:
         return standing_of(self._state)
 
 
-_THE_QUEUES = (StopCause.QUEUE_DEADLINE, StopCause.QUEUE_REFUSED, StopCause.PREEMPTED, StopCause.EVICTED)
+_TAKEN = (StopCause.PREEMPTED, StopCause.EVICTED)
+_THE_QUEUES = (StopCause.QUEUE_DEADLINE, StopCause.QUEUE_REFUSED, *_TAKEN)
 
 
 def _any_runs(agents: tuple[AgentStatus, ...]) -> bool:

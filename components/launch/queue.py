@@ -18,6 +18,9 @@ Object = Mapping[str, Any]
 PREEMPTED = "Preempted"
 """Begin reason of a generation whose predecessor had to make room."""
 
+SUSPENDED = "Suspended"
+"""Why a gang loses its quota as long as Kueue has not said."""
+
 _FREE_EVICTIONS = ("Preempted", "ClusterQueueStopped", "LocalQueueStopped", "AdmissionCheck", "NodeFailures",
                    "FlavorMigration")  # fmt: skip
 """Why Kueue takes a gang's quota back without any fault of the gang."""
@@ -108,12 +111,12 @@ def requeue_seconds(generations: Iterable[GenerationView], *, generation: int, r
 
 
 def _taken(workload: Object | None, evicted: Object | None) -> QueueStanding:
-    reason = str((evicted or {}).get("reason", "")) or "Suspended"
+    reason = str((evicted or {}).get("reason", "")) or SUSPENDED
     message = str((evicted or {}).get("message", "")) or "somebody suspended the gang's object"
     preempted = _condition(workload, "Preempted", "True")
     if reason == PREEMPTED and preempted:
         message = str(preempted.get("message", "")) or message
-    is_free = reason in _FREE_EVICTIONS or reason == "Suspended"
+    is_free = reason in _FREE_EVICTIONS or reason == SUSPENDED
     return QueueStanding(QueuePhase.TAKEN, reason, f"{reason}: {message}"[:_MAX_TEXT], is_free=is_free)
 
 

@@ -19,6 +19,7 @@ from infra.argo.view import parameters_of, storage_environment_of, storage_of
 from infra.local.client import home
 from pipelines.cli.cluster_run import ClusterRun
 from pipelines.cli.follow import announce, detached, follow_to_end
+from pipelines.cli.queue_check import require_room
 from pipelines.cli.ship import ship_code
 from pipelines.cli.targets import Target
 
@@ -38,6 +39,7 @@ def submit_description(
     )
     _require_free(config, storage)
     argo = _with_namespace(target, manifest).connect()
+    require_room(config, argo)
     code = ship_code(config, open_store(storage, config.store_options), workdir=source.workdir)
     run = new_run_name(config.experiment)
     workflow = workflow_of(

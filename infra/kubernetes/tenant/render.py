@@ -142,26 +142,32 @@ def _access(tenant: Tenant) -> Iterator[Manifest]:
     for account, people in ((SUBMITTER, tenant.members), (READER, [*tenant.members, *tenant.readers])):
         yield _role(tenant, account)
         yield _bind(tenant, account.name, [_person(text) for text in dict.fromkeys(people)])
+    launcher = _account(tenant, LAUNCHER.name)
     yield cluster_role(NODES_ROLE)
-    yield _bind_cluster(tenant, LAUNCHER, NODES_ROLE)
-    yield {
-        "apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole",
-        "metadata": _metadata(tenant, f"argosy-queue-{tenant.name}", is_namespaced=False),
-        "rules": [rule.manifest() for rule in _queue_rules(tenant)],
-    }  # fmt: skip
-    yield _bind_cluster(tenant, LAUNCHER, f"argosy-queue-{tenant.name}")
+    yield _bind_cluster(tenant, LAUNCHER.name, NODES_ROLE, [launcher])
+    members = [_person(text) for text in tenant.members]
+    for name, rule, subjects in _queue_rules(tenant, [launcher], members):
+        role_name = f"argosy-{name}-{tenant.name}"
+        yield {
+            "apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole",
+            "metadata": _metadata(tenant, role_name, is_namespaced=False), "rules": [item.manifest() for item in rule],
+        }  # fmt: skip
+        yield _bind_cluster(tenant, "argosy", role_name, subjects)
 
 
-def _queue_rules(tenant: Tenant) -> list[Rule]:
+def _queue_rules(
+    tenant: Tenant, launcher: list[Manifest], members: list[Manifest]
+) -> Iterator[tuple[str, list[Rule], list[Manifest]]]:
     """A ClusterQueue shows sums, never names; other tenants' workloads only with `sees_others`."""
     group = "kueue.x-k8s.io"
+    own = (tenant.owned_cluster_queue,)
     rules = [
-        Rule(group, ("clusterqueues",), ("get",), "its quota, and what is in use", names=(tenant.owned_cluster_queue,)),
+        Rule(group, ("clusterqueues",), ("get",), "its quota, and what is in use", names=own),
         Rule(group, ("workloadpriorityclasses",), ("get",), "is there such a priority"),
     ]
+    yield "queue", rules, [*launcher, *members]
     if tenant.sees_others:
-        rules.append(Rule(group, ("workloads",), ("list",), "who else is in the queue"))
-    return rules
+        yield "others", [Rule(group, ("workloads",), ("list",), "who else is in the queue")], launcher
 
 
 def _role(tenant: Tenant, account: Account) -> Manifest:
@@ -175,13 +181,13 @@ def _bind(tenant: Tenant, name: str, subjects: list[Manifest]) -> Manifest:
     }  # fmt: skip
 
 
-def _bind_cluster(tenant: Tenant, account: Account, role_name: str) -> Manifest:
-    name = f"{tenant.name}-{account.name}-{role_name.removeprefix('argosy-').removesuffix(f'-{tenant.name}')}"
+def _bind_cluster(tenant: Tenant, who: str, role_name: str, subjects: list[Manifest]) -> Manifest:
+    name = f"{tenant.name}-{who}-{role_name.removeprefix('argosy-').removesuffix(f'-{tenant.name}')}"
     return {
         "apiVersion": f"{_RBAC}/v1", "kind": "ClusterRoleBinding",
         "metadata": _metadata(tenant, name, is_namespaced=False),
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role_name},
-        "subjects": [_account(tenant, account.name)],
+        "subjects": subjects,
     }  # fmt: skip
 
 
@@ -200,7 +206,7 @@ def _janitor(tenant: Tenant, image: str) -> Iterator[Manifest]:
         if item["kind"] == "ClusterRole":
             continue  # access.yaml has it
         if item["kind"] == "ClusterRoleBinding":
-            yield _bind_cluster(tenant, JANITOR, NODES_ROLE)
+            yield _bind_cluster(tenant, JANITOR.name, NODES_ROLE, [_account(tenant, JANITOR.name)])
             continue
         metadata = _metadata(tenant, item["metadata"]["name"])
         labels = {**item["metadata"].get("labels", {}), **metadata["labels"]}
