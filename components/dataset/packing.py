@@ -56,8 +56,32 @@ class SequencePacker:
             self._rests.append(tokens)
             self._sizes.append(size)
             self._num_waiting += size
-            if self._num_waiting >= WINDOW_TOKENS or len(self._rests) >= WINDOW:
-                self._pack_window(is_final=False)
+            self._pack_if_full()
+
+    def add_all(self, tokens: Tokens, sizes: Tokens) -> None:
+        """Whole documents end to end in `tokens`, each with its end-of-document id if it has one: what `add` does with
+        them one by one. `sizes` are theirs.
+        """
+        if self._num_open:
+            raise ValueError("a document is still open")
+        counts, rests = sizes // self._length, sizes % self._length
+        ends = np.cumsum(sizes)
+        starts, cuts = ends - sizes, ends - rests
+        first = 0
+        while first < len(sizes):
+            last = first + self._num_until_full(rests[first:])
+            with_rows = np.flatnonzero(counts[first:last]) + first
+            if len(with_rows):
+                parts = zip(starts[with_rows].tolist(), cuts[with_rows].tolist(), strict=True)
+                self._write_rows(np.concatenate([tokens[start:cut] for start, cut in parts], dtype=self._dtype))
+            with_rest = np.flatnonzero(rests[first:last]) + first
+            parts = zip(cuts[with_rest].tolist(), ends[with_rest].tolist(), strict=True)
+            self._rests.extend([tokens[cut:end].copy() for cut, end in parts])
+            more = rests[with_rest].tolist()
+            self._sizes.extend(more)
+            self._num_waiting += sum(more)
+            self._pack_if_full()
+            first = last
 
     def finish(self) -> Tokens:
         """Write what waits; returns where documents end: increasing positions in the tokens of all rows together.
@@ -80,12 +104,28 @@ class SequencePacker:
         full = np.empty(count * self._length, dtype=self._dtype)
         full[:taken] = tokens[:taken]
         full[taken:] = self._end
+        self._write_rows(full)
+        return tokens[taken:].copy()  # a view would keep the whole document
+
+    def _write_rows(self, full: Tokens) -> None:
+        """Write rows that a document ends in, or goes on behind."""
         first = (self.num_rows + 1) * self._length
         self._ends.append(np.arange(first, first + len(full), self._length, dtype="<i8"))
-        self.num_rows += count
+        self.num_rows += len(full) // self._length
         self.num_tokens += len(full)
         self._write(full.data.cast("B"))
-        return tokens[taken:].copy()  # a view would keep the whole document
+
+    def _num_until_full(self, rests: Tokens) -> int:
+        """How many more documents with these rests fill the window, or all of them."""
+        is_full = (np.cumsum(rests) + self._num_waiting >= WINDOW_TOKENS) | (
+            np.cumsum(rests > 0) + len(self._rests) >= WINDOW
+        )
+        place = int(np.argmax(is_full))
+        return place + 1 if is_full[place] else len(rests)
+
+    def _pack_if_full(self) -> None:
+        if self._num_waiting >= WINDOW_TOKENS or len(self._rests) >= WINDOW:
+            self._pack_window(is_final=False)
 
     def _pack_window(self, *, is_final: bool) -> None:
         length, rests, sizes = self._length, self._rests, np.array(self._sizes, dtype=np.int64)

@@ -3,6 +3,7 @@
 import contextlib
 import gc
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -25,11 +26,11 @@ from components.dataset.batches import Batch, Column, batched, without
 from components.dataset.blobs import Blobs
 from components.dataset.formats import mds, webdataset
 from components.dataset.formats.parquet_writer import ParquetWriter
-from components.dataset.formats.tokens import Refused, TokensWriter, TooLong
+from components.dataset.formats.tokens import TokensWriter, TooLong
 from components.dataset.inputs import Entry
 from components.dataset.output import Output, Outputs, Spares
 from components.dataset.sources.findings import NAMED, Findings, TooManyBadRecords
-from components.dataset.sources.read import documents, samples
+from components.dataset.sources.read import Documents, Part, documents, samples
 from components.dataset.tokenizer import Encode
 from components.errors import BadInput, Problem
 from components.shard.publish import publish, publish_from
@@ -84,16 +85,12 @@ class Packer:
         assert self._encode is not None
         writer = TokensWriter(options, self._encode, outputs)
         try:
-            for item, place, data, is_last, extract in documents(
-                entry.inputs, self._blobs, findings, self._read, options
-            ):
-                if extract is not None:
-                    writer.add_piece(data, is_last=is_last, closes=extract.closes)
+            for found in documents(entry.inputs, self._blobs, findings, self._read, options):
+                if isinstance(found, Part):
+                    writer.add_piece(found.data, is_last=found.is_last, closes=found.closes)
                     continue
-                try:
-                    writer.add_document(data, where=f"{self._blobs.uri_of(item.path)} at byte {place}")
-                except Refused as error:
-                    findings.reject(item.path, str(error), offset=place, content=data)
+                where = partial(self._where, found)
+                writer.add_documents(found.texts, where=where, refuse=partial(_refuse, found, findings))
             _refuse_changes(findings)  # before the rest of a document is missed
             packed = writer.finish()
         except TooLong as error:
@@ -107,6 +104,9 @@ class Packer:
             packed.files, None, num_sequences=packed.num_sequences, num_tokens=packed.num_tokens,
             num_padding=packed.num_padding,
         )  # fmt: skip
+
+    def _where(self, found: Documents, number: int) -> str:
+        return f"{self._blobs.uri_of(found.item.path)} at byte {found.places[number]}"
 
     def _build_samples(self, entry: Entry, options: SampleOptions, findings: Findings, outputs: Outputs) -> _Built:
         writer = _sample_writer(options, outputs)
@@ -193,6 +193,10 @@ def without_collector() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _refuse(found: Documents, findings: Findings, number: int, reason: str) -> None:
+    findings.reject(found.item.path, reason, offset=found.places[number], content=found.texts[number])
 
 
 def _refuse_changes(findings: Findings) -> None:

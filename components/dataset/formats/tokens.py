@@ -5,12 +5,14 @@ that starts at s holds the documents between s and the ends in (s, s + L]; what 
 So the `cu_seqlens` of a row are [0, ends - s …, L].
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from components.contracts.dataset import PackingOptions, ShardContent
+from components.dataset.batches import Value
 from components.dataset.formats.megatron import index_bytes
 from components.dataset.output import Output, Outputs
 from components.dataset.packing import SequencePacker
@@ -20,6 +22,8 @@ from components.integrity.fault import Fault
 SUFFIXES = ("bin", "idx", "ends")
 ENDS_DTYPE = np.dtype("<u4")
 _READ_BYTES = 4 << 20
+_HELD_TOKENS = 1 << 17
+"""Documents are packed together once they have so many."""
 
 
 class TooLong(Exception):
@@ -28,10 +32,6 @@ class TooLong(Exception):
     def __init__(self, where: str, num_tokens: int, sequence_length: int) -> None:
         super().__init__(f"{num_tokens} tokens are more than one sequence of {sequence_length}")
         self.where = where
-
-
-class Refused(Exception):
-    """The document cannot be encoded."""
 
 
 class Packed(NamedTuple):
@@ -48,43 +48,55 @@ class TokensWriter:
 
     def __init__(self, options: PackingOptions, encode: Encode, outputs: Outputs) -> None:
         self._options, self._encode = options, encode
+        self._is_bytes, self._dtype = options.tokenizer == BYTES, np.dtype(options.dtype).newbyteorder("<")
         self._bin, self._idx, self._ends = (outputs.new(suffix) for suffix in SUFFIXES)
         self._packer = SequencePacker(
             sequence_length=options.sequence_length, end_of_document=options.end_of_document, dtype=options.dtype,
             write=self._bin.write,
         )  # fmt: skip
-        self._pieces, self._waiting, self._num_waiting = list[bytes | memoryview](), list[tuple[str, int]](), 0
+        self._pieces, self._waiting, self._num_waiting = list[bytes](), list[tuple[Callable[[], str], int]](), 0
+        self._held, self._closes, self._num_held, self._is_open = list[Any](), list[bool](), 0, False
         self.counts = dict[str, int]()
 
-    def add_piece(self, data: bytes | memoryview, *, is_last: bool, closes: bool) -> None:
+    def add_piece(self, data: Value, *, is_last: bool, closes: bool) -> None:
         """Part of a document that was measured and counted when the shard was planned; bytes only."""
+        if is_last and not self._is_open:
+            self._hold(data, closes=closes)
+            return
+        self._pack_held()
+        self._is_open = not is_last
         (tokens,) = self._encode([data])
         self._packer.add(tokens, is_last=is_last, closes=closes)
 
-    def add_document(self, data: bytes | memoryview, *, where: str) -> None:
-        """A whole document. Raises Refused when it is not what the tokenizer takes, TooLong for `over_long: error`."""
-        if not data:
-            self._count("num_empty")
+    def add_documents(
+        self, texts: Sequence[Value], *, where: Callable[[int], str], refuse: Callable[[int, str], None]
+    ) -> None:
+        """Whole documents. `refuse` is told the number of each that is not what the tokenizer takes, and why; `where`
+        names one. Raises TooLong for `over_long: error`.
+        """
+        if self._is_bytes:
+            self._add_bytes(texts, where)
             return
-        if self._options.tokenizer == BYTES:
-            (tokens,) = self._encode([bytes(data)])
-            self._pack(tokens, where)
-            return
-        text = bytes(data)
-        try:
-            text.decode()
-        except UnicodeDecodeError as error:
-            raise Refused(f"it is not UTF-8: {error.reason} at byte {error.start} of it") from error
-        before = len(self._pieces)
-        self._pieces.extend(cut(text))
-        self._waiting.append((where, len(self._pieces) - before))
-        self._num_waiting += len(text)
-        if self._num_waiting >= PIECE_BYTES:
-            self._encode_waiting()
+        for number, text in enumerate(map(bytes, texts)):
+            if not text:
+                self._count("num_empty")
+                continue
+            try:
+                text.decode()
+            except UnicodeDecodeError as error:
+                refuse(number, f"it is not UTF-8: {error.reason} at byte {error.start} of it")
+                continue
+            before = len(self._pieces)
+            self._pieces.extend(cut(text))
+            self._waiting.append((partial(where, number), len(self._pieces) - before))
+            self._num_waiting += len(text)
+            if self._num_waiting >= PIECE_BYTES:
+                self._encode_waiting()
 
     def finish(self) -> Packed:
         """Write what is left."""
         self._encode_waiting()
+        self._pack_held()
         ends = self._packer.finish()
         num_rows, options = self._packer.num_rows, self._options
         self._idx.write(index_bytes(num_rows, sequence_length=options.sequence_length, dtype=options.dtype))
@@ -94,14 +106,32 @@ class TokensWriter:
             file.end()
         return Packed(files, num_rows, self._packer.num_tokens, self._packer.num_padding)
 
+    def _add_bytes(self, texts: Sequence[Value], where: Callable[[int], str]) -> None:
+        length, sizes = self._options.sequence_length, list(map(len, texts))
+        if not sizes or min(sizes) == 0 or (max(sizes) >= length and self._options.over_long != "split"):
+            for number, text in enumerate(texts):
+                self._admit(text, partial(where, number))
+            return
+        self._count("num_documents", len(sizes))
+        self._count("num_split", sum(size >= length for size in sizes))
+        at_once = max(1, len(sizes) * _HELD_TOKENS // sum(sizes))
+        for start in range(0, len(sizes), at_once):
+            some = sizes[start : start + at_once]
+            self._held.extend(texts[start : start + at_once])
+            self._closes.extend([True] * len(some))
+            self._num_held += sum(some)
+            if self._num_held >= _HELD_TOKENS:
+                self._pack_held()
+
     def _encode_waiting(self) -> None:
         encoded = self._encode(self._pieces)
         for where, count in self._waiting:
             parts = [next(encoded) for _ in range(count)]
-            self._pack(parts[0] if count == 1 else np.concatenate(parts), where)
+            self._admit(parts[0] if count == 1 else np.concatenate(parts), where)
         self._pieces, self._waiting, self._num_waiting = [], [], 0
 
-    def _pack(self, tokens: Any, where: str) -> None:
+    def _admit(self, tokens: Any, where: Callable[[], str]) -> None:
+        """One document, of as many tokens as it may have; bytes are a token each."""
         length, over_long = self._options.sequence_length, self._options.over_long
         if not len(tokens):
             self._count("num_empty")
@@ -110,18 +140,51 @@ class TokensWriter:
             self._count("num_documents")
             if len(tokens) >= length:
                 self._count("num_split")
-            self._packer.add(tokens)
+            self._hold(tokens, closes=True)
         elif over_long == "truncate":
             self._count("num_documents")
             self._count("num_truncated")
-            self._packer.add(tokens[:length], closes=False)
+            self._hold(tokens[:length], closes=False)
         elif over_long == "drop":
             self._count("num_dropped")
         else:
-            raise TooLong(where, len(tokens) + 1, length)
+            raise TooLong(where(), len(tokens) + 1, length)
 
-    def _count(self, name: str) -> None:
-        self.counts[name] = self.counts.get(name, 0) + 1
+    def _hold(self, tokens: Any, *, closes: bool) -> None:
+        """Numpy costs by the call, so documents are packed many at a time."""
+        self._held.append(tokens)
+        self._closes.append(closes)
+        self._num_held += len(tokens)
+        if self._num_held >= _HELD_TOKENS:
+            self._pack_held()
+
+    def _pack_held(self) -> None:
+        if not self._held:
+            return
+        sizes = np.fromiter(map(len, self._held), dtype=np.int64, count=len(self._held))
+        closes = np.array(self._closes)
+        ends = np.cumsum(sizes + closes)
+        if self._is_bytes:
+            tokens = _of_bytes(self._held, self._closes).astype(self._dtype)
+        else:
+            tokens = np.empty(int(ends[-1]), dtype=self._dtype)
+            for start, part in zip((ends - sizes - closes).tolist(), self._held, strict=True):
+                tokens[start : start + len(part)] = part
+        tokens[ends[closes] - 1] = self._options.end_of_document
+        self._held, self._closes, self._num_held = [], [], 0
+        self._packer.add_all(tokens, sizes + closes)
+
+    def _count(self, name: str, number: int = 1) -> None:
+        if number:
+            self.counts[name] = self.counts.get(name, 0) + number
+
+
+def _of_bytes(texts: list[Value], closes: list[bool]) -> Any:
+    """Texts end to end, with room for an end-of-document id behind each that is closed."""
+    if all(closes):
+        return np.frombuffer(b"\0".join([*texts, b""]), dtype=np.uint8)
+    parts = [part for text, is_closed in zip(texts, closes, strict=True) for part in (text, b"\0" * is_closed)]
+    return np.frombuffer(b"".join(parts), dtype=np.uint8)
 
 
 def check(

@@ -1,5 +1,6 @@
 """The bytes of a shard's inputs, piece by piece in the order of the plan, read ahead where that pays off."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -29,15 +30,32 @@ class _Request(NamedTuple):
 def pieces_of(
     inputs: Iterable[Input], blobs: Blobs, ranges: Callable[[Input], Iterator[tuple[int, int]]]
 ) -> Iterator[tuple[Input, Iterator[Piece]]]:
-    """For each input its `ranges`, read. An input's pieces must be taken before the next input's."""
-    inputs = list(inputs)
-    wanted = (_Request(item, start, end) for item in inputs for start, end in ranges(item))
-    results = _read(wanted, blobs)
+    """For each input its `ranges`, of which it has at least one, read. An input's pieces must be taken before the next
+    input's.
+    """
+    inputs, asked = list(inputs), deque[list[int]]()
+
+    def wanted() -> Iterator[_Request]:
+        for item in inputs:
+            some = list(ranges(item))
+            asked.append([start for start, _ in some])
+            for start, end in some:
+                yield _Request(item, start, end)
+
+    results = _read(wanted(), blobs)
     for item in inputs:
-        own = (Piece(start, next(results)) for start, _ in ranges(item))
+        own = _own(asked, results)
         yield item, own
         for _ in own:
             pass  # what the taker left, so that the next input starts at its own
+
+
+def _own(asked: deque[list[int]], results: Iterator[bytes | Failure]) -> Iterator[Piece]:
+    data = next(results)  # the input's ranges are known once its first one was asked for
+    first, *more = asked.popleft()
+    yield Piece(first, data)
+    for start in more:
+        yield Piece(start, next(results))
 
 
 def whole(item: Input) -> Iterator[tuple[int, int]]:

@@ -1,33 +1,42 @@
 """The records of a shard's inputs: as documents to be packed into sequences, or as samples."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from components.contracts.dataset import PackingOptions, ReadOptions
 from components.dataset.batches import Column, Run, Sample, Value, conform, runs_of
 from components.dataset.blobs import READ_BYTES, Blobs, Changed, Unreadable
 from components.dataset.inputs import Input
-from components.dataset.planning import Extract, extract
+from components.dataset.planning import extract
 from components.dataset.sources import files, lines, tar
 from components.dataset.sources.findings import Findings, damaged
 from components.dataset.sources.pieces import joined, pieces_of, whole
 from components.dataset.tokenizer import BYTES
 
+_TEXT = (Column("text", "bytes"),)
 
-class Document(NamedTuple):
-    """A document, or with `extract` a piece of one that was measured when it was planned."""
+
+class Documents(NamedTuple):
+    """Consecutive documents of one input."""
 
     item: Input
-    place: int
+    places: Sequence[int]
+    texts: Sequence[Value]
+
+
+class Part(NamedTuple):
+    """A document of bytes, or a piece of one, that was measured when it was planned."""
+
     data: Value
-    is_last: bool = True
-    extract: Extract | None = None
+    is_last: bool
+    closes: bool
+    """Whether an end-of-document id follows the last one."""
 
 
 def documents(
     inputs: Sequence[Input], blobs: Blobs, findings: Findings, read: ReadOptions, options: PackingOptions
-) -> Iterator[Document]:
+) -> Iterator[Documents | Part]:
     """The documents of format tokens, in order."""
     for kind, run in itertools.groupby(inputs, key=lambda item: item.kind):
         some = list(run)
@@ -36,15 +45,20 @@ def documents(
             yield from _measured(some, blobs, findings, options) if is_bytes else _whole(some, blobs, findings)
         elif kind == "row":
             for item, sample in files.rows(some, blobs, findings):
-                yield Document(item, item.start, sample.values[0])
+                yield Documents(item, (item.start,), (sample.values[0],))
         elif kind == "lines":
-            for item, place, line in lines.lines(some, blobs, findings):
-                yield Document(item, place, line)
+            yield from _together(lines.lines(some, blobs, findings))
         elif kind == "jsonl":
-            found = lines.json_texts(some, blobs, findings, text_field=read.text_field or "text")
-            yield from itertools.starmap(Document, found)
+            yield from _together(lines.json_texts(some, blobs, findings, text_field=read.text_field or "text"))
         else:
             yield from _fields(some, blobs, findings, read)
+
+
+def _together(found: Iterable[tuple[Input, int, Value]]) -> Iterator[Documents]:
+    for item, places, (_, _, values) in runs_of(
+        (item, place, Sample("", _TEXT, (text,))) for item, place, text in found
+    ):
+        yield Documents(item, places, values[0])
 
 
 def samples(
@@ -87,7 +101,7 @@ def _samples(
     return parquet.samples(inputs, blobs, findings, key_field=read.key_field, names=names)
 
 
-def _fields(inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOptions) -> Iterator[Document]:
+def _fields(inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOptions) -> Iterator[Documents]:
     """One field of every sample of a tar, or of every row of a Parquet file."""
     if inputs[0].kind == "tar":
         field, found = read.text_field or "txt", tar.runs(inputs, blobs, findings)
@@ -99,14 +113,14 @@ def _fields(inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOpt
     for item, places, (_, columns, values) in found:
         for column, texts in zip(columns, values, strict=True):
             if column.name == field:
-                yield from map(Document, itertools.repeat(item), places, texts)
+                yield Documents(item, places, texts)
                 break
         else:
             for place in places:
                 findings.reject(item.path, f"it has no field {field!r}", offset=place)
 
 
-def _whole(inputs: list[Input], blobs: Blobs, findings: Findings) -> Iterator[Document]:
+def _whole(inputs: list[Input], blobs: Blobs, findings: Findings) -> Iterator[Documents]:
     for item, pieces in pieces_of(inputs, blobs, whole):
         findings.count("num_inputs")
         data = joined(pieces)
@@ -114,10 +128,10 @@ def _whole(inputs: list[Input], blobs: Blobs, findings: Findings) -> Iterator[Do
             findings.failed(data)
         else:
             findings.count("input_bytes", len(data))
-            yield Document(item, 0, data)
+            yield Documents(item, (0,), (data,))
 
 
-def _measured(inputs: list[Input], blobs: Blobs, findings: Findings, options: PackingOptions) -> Iterator[Document]:
+def _measured(inputs: list[Input], blobs: Blobs, findings: Findings, options: PackingOptions) -> Iterator[Part]:
     """Documents of bytes, piece by piece."""
 
     def ranges(item: Input) -> Iterator[tuple[int, int]]:
@@ -137,15 +151,15 @@ def _measured(inputs: list[Input], blobs: Blobs, findings: Findings, options: Pa
         if taken.end == taken.start:
             continue
         held = first.data
-        for place, data in pieces:
+        for _, data in pieces:
             if isinstance(data, Changed):
                 findings.failed(data)
                 return  # of a document begun the rest is missing; the caller refuses the shard
             if isinstance(data, Unreadable):
                 raise damaged(blobs.uri_of(item.path), data.reason, data.offset)
-            yield Document(item, place, held, is_last=False, extract=taken)
+            yield Part(held, is_last=False, closes=taken.closes)
             held = data
-        yield Document(item, taken.start, held, extract=taken)
+        yield Part(held, is_last=True, closes=taken.closes)
 
 
 def _ignore(name: str, number: int) -> None:

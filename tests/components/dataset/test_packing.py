@@ -128,6 +128,26 @@ def test_however_the_pieces_are_cut_the_bytes_are_the_same(contents: list[bytes]
     assert first.num_tokens + first.num_padding == len(first.rows) * length
 
 
+@pytest.mark.parametrize("at_once", [1, 3, 50, 500])
+@pytest.mark.parametrize("window", [20, 10_000])
+def test_documents_handed_over_together_are_laid_as_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, at_once: int, window: int
+) -> None:
+    monkeypatch.setattr(packing, "WINDOW", window)
+    sizes = np.random.RandomState(2).randint(1, 200, size=500).tolist()
+    contents = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
+    written = bytearray()
+    packer = SequencePacker(sequence_length=64, end_of_document=EOD, dtype="uint16", write=written.extend)
+    for start in range(0, len(contents), at_once):
+        some = [[*content, EOD] for content in contents[start : start + at_once]]
+        packer.add_all(np.array(list(itertools.chain(*some)), dtype="<u2"), np.array([len(one) for one in some]))
+    ends = packer.finish().tolist()
+
+    result = packed(*contents, length=64)
+    assert (bytes(written), ends) == (result.data, result.ends)
+    assert (packer.num_tokens, packer.num_padding) == (result.num_tokens, result.num_padding)
+
+
 def test_windows_carry_over_what_is_not_full_and_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "WINDOW", 20)
     sizes = np.random.RandomState(1).randint(1, 60, size=500).tolist()
