@@ -20,6 +20,7 @@ from components.diagnosis.verdict import (
     max_restarts,
     resume_command,
 )
+from components.diagnosis.queue_place import diagnose_place
 from components.diagnosis.worker import explain_worker
 
 _SILENT_SECONDS = 60.0
@@ -36,6 +37,9 @@ def diagnose_progress(view: RunView, now: datetime) -> Diagnosis:
     if view.stop is not None:
         return _stopping(view)
     launch = view.stage("launch")
+    queue = view.launch.queue if view.launch else None
+    if queue is not None and launch is not None and launch.state is StageState.RUNNING:
+        return diagnose_place(view, queue)
     if view.gang is not None and launch is not None and launch.state is StageState.RUNNING:
         return _gang(view, view.gang, now)
     running = [stage for stage in view.stages if stage.state is StageState.RUNNING]

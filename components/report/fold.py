@@ -207,6 +207,9 @@ def _state(documents: RunDocuments, stages: Sequence[StageView]) -> RunState:
     if not has_begun and gang is None:
         return RunState.SUBMITTED
     launching = next((stage for stage in stages if stage.task == "launch"), None)
+    in_queue = (RunState.QUEUED, RunState.PREEMPTED)
+    if launching and launching.state is StageState.RUNNING and launch is not None and launch.state in in_queue:
+        return launch.state  # the launcher's word: agents of the generation before know nothing of it
     if gang is None or launching is None or launching.state is StageState.WAITING:
         return RunState.STARTING
     if not gang.state.is_final and (launching.state is StageState.RUNNING or _trains_on(launch)):
