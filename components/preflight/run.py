@@ -16,13 +16,16 @@ from components.preflight.spec import PreflightSpec
 from components.runtime.stage import StageContext
 from components.storage.base import AlreadyExists, ObjectStore, open_store
 
+DEADLINE_SECONDS = 30.0
+"""An answer that does not come ends the run, and nobody tries again: a store that restarts meanwhile is waited for."""
+
 
 def preflight(context: StageContext, spec: PreflightSpec) -> Mapping[str, str]:
     """File the run's record, ask every question, write the report. Raises the error of the worst failure."""
     store = open_store(context.storage)
     is_local = spec.backend == "process" or os.environ.get("ARGOSY_TARGET") == "local"
     _file_record(context, spec, store)
-    results = ask_all(all_probes(context, spec, store, is_local=is_local))
+    results = ask_all(all_probes(context, spec, store, is_local=is_local), deadline_seconds=DEADLINE_SECONDS)
     report = CheckReport(subject="preflight", results=results)
     for result in results:
         _log(context, result)
