@@ -22,6 +22,11 @@ _ATTEMPT = re.compile(r"\((\d+)\)$")
 _ENDED = re.compile(r"(?:main: )?Error \(exit code (?P<code>\d+)\)(?:: (?P<words>.*))?", re.DOTALL)
 """Argo's message for a container that failed; what follows the colon is the stage's termination message."""
 _DEADLINE = re.compile(r"exceeded its deadline|longer than the specified deadline")
+_TEMPLATES_ONLY = re.compile(r"must use workflowTemplateRef|not permitted when using workflowTemplateRef")
+_HOW_BY_TEMPLATE = (
+    "this Argo runs WorkflowTemplates only (templateReferencing): render the description (`compile --as template`), "
+    "have it applied, then `submit --from-template NAME`"
+)
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Error", "Skipped", "Omitted")
 
 _STORAGE_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "ARGOSY_S3_PATH_STYLE")
@@ -56,11 +61,11 @@ def engine_view(workflow: Workflow) -> EngineView:
     stop = stop_of(workflow)
     return EngineView(
         phase=cast(RunPhase, phase if phase in _PHASES[:5] else "Error"),
-        message="" if stop or _says_nothing(status.get("message"), ranked) else str(status.get("message") or ""),
+        message="" if stop or _says_nothing(status.get("message"), ranked) else _explained(status.get("message")),
         alive=not is_over,
         started_at=_moment(status.get("startedAt")),
         ended_at=_moment(status.get("finishedAt")) if is_over else None,
-        exit_code=_exit_code(phase, stop, ranked) if is_over else None,
+        exit_code=_exit_code(phase, stop, ranked, str(status.get("message") or "")) if is_over else None,
         nodes=tuple(ranked),
         stop=stop,
     )
@@ -256,10 +261,12 @@ def _is_attempt(node: Mapping[str, Any]) -> bool:
     return node.get("type") == "Pod" and _ATTEMPT.search(str(node.get("name", ""))) is not None
 
 
-def _exit_code(phase: str, stop: StopRequest | None, nodes: list[EngineNode]) -> int | None:
+def _exit_code(phase: str, stop: StopRequest | None, nodes: list[EngineNode], message: str) -> int | None:
     """As the local engine counts: 83 after a stop or a deadline, else the code of the task that failed first."""
     if phase == "Succeeded":
         return int(ExitCode.OK)
+    if _TEMPLATES_ONLY.search(message):
+        return int(ExitCode.BAD_INPUT)
     failed = [node for node in nodes if node.phase in ("Failed", "Error")]
     if stop is not None or any(_DEADLINE.search(node.message) for node in failed if node.exit_code is None):
         return int(ExitCode.STOPPED)
@@ -272,6 +279,12 @@ def _says_nothing(message: Any, nodes: list[EngineNode]) -> bool:
     """Argo repeats the message of the task that failed, which the task tells itself."""
     text = str(message or "")
     return not text or _ENDED.fullmatch(text) is not None or text.startswith("child '")
+
+
+def _explained(message: Any) -> str:
+    """Argo's message, and what to do about one that people cannot act on as it stands."""
+    text = str(message or "")
+    return f"{text}; {_HOW_BY_TEMPLATE}" if _TEMPLATES_ONLY.search(text) else text
 
 
 def _moment(value: Any) -> str | None:
