@@ -13,6 +13,7 @@ from components.contracts.names import is_experiment_name, new_run_name
 from components.errors import ArgosyError, BadInput, ExitCode
 from components.storage.base import open_store
 from infra.argo.argo import Argo, Workflow
+from infra.argo.content import is_edited
 from infra.argo.submission import MODEL_VERSION_LABEL, require_fit_for_cluster, workflow_from_template, workflow_of
 from infra.argo.submitted import Submitted, forget_submitted, note_submitted
 from infra.argo.view import parameters_of, storage_environment_of, storage_of
@@ -78,6 +79,11 @@ def submit_template(name: str, given: Mapping[str, str], target: Target, *, deta
     if unknown:
         fix = f"it has {', '.join(sorted(set(declared) - {'run'})) or 'none'}"
         raise BadInput("UnknownParameter", f"WorkflowTemplate {name} takes no parameter {', '.join(unknown)}", fix)
+    if is_edited(template):
+        click.echo(
+            f"WorkflowTemplate {name} was edited in the cluster since it was rendered; `compile --cluster` says where",
+            err=True,
+        )
     run = new_run_name(experiment)
     workflow = workflow_from_template(
         template, name=run, run=run, parameters={**given, "run": run}, instance_id=target.instance_id
