@@ -10,6 +10,7 @@ from components.contracts.dataset import FieldType, OverLong, ProofLevel, ReadAs
 from components.contracts.gang import AcceleratorRule
 from components.contracts.names import is_experiment_name, parse_checkpoint_id
 from components.contracts.retention import RetentionPolicy
+from components.shard.meaning import why_unused
 from pipelines.cluster_sections import (
     DnsLabel,
     EnvFrom,
@@ -73,7 +74,7 @@ class ShardSection(StageLimits):
     """How records are found in the corpus: file (each is one), grouped_files (those that share a name are one),
     labelled_folders (each with the number of its folder as cls), lines, jsonl, parquet, tar (WebDataset) or manifest
     (JSON lines with uri, range, key and fields). auto goes by suffix: .jsonl, .parquet, .tar, else files."""
-    format: Literal["tokens", "webdataset", "parquet", "mds"] = "tokens"
+    format: Annotated[Literal["tokens", "webdataset", "parquet", "mds"], Field(validate_default=True)] = "tokens"
     """Format of the shards: tokens (packed sequences, Megatron .bin/.idx), webdataset (tar), parquet or mds."""
     tokenizer: Annotated[Text, StringConstraints(min_length=1)] = "bytes"
     """tokens: bytes (one token a byte, and 256 for the end of a document), or path or uri of a tokenizer.json."""
@@ -113,20 +114,23 @@ class ShardSection(StageLimits):
     def _required_for_tokens(cls, value: object, info: ValidationInfo) -> object:
         if value is None and info.data.get("format") == "tokens":
             raise PydanticKnownError("missing")
-        return cls._only_for_tokens(value, info)
-
-    @field_validator("end_of_document", "text_field")
-    @classmethod
-    def _only_for_tokens(cls, value: object, info: ValidationInfo) -> object:
-        if value is not None and info.data.get("format", "tokens") != "tokens":
-            raise ValueError(f"has no meaning with format {info.data['format']}; leave it out")
+        if why := why_unused(info.field_name or "", value, info.data):
+            raise ValueError(why)
         return value
 
-    @field_validator("key_field", "fields")
+    @field_validator("format")
     @classmethod
-    def _only_for_samples(cls, value: object, info: ValidationInfo) -> object:
-        if value and info.data.get("format") == "tokens":
-            raise ValueError("has no meaning with format tokens; leave it out")
+    def _reads_as_it_should(cls, value: str, info: ValidationInfo) -> str:
+        if why := why_unused("read_as", info.data.get("read_as"), {"format": value}):
+            raise ValueError(f"is {value}, and read_as {why}")
+        return value
+
+    @field_validator("tokenizer", "end_of_document", "text_field", "key_field", "fields")
+    @classmethod
+    def _has_meaning(cls, value: object, info: ValidationInfo) -> object:
+        assert info.field_name is not None
+        if why := why_unused(info.field_name, value, info.data):
+            raise ValueError(why)
         return value
 
 

@@ -110,7 +110,7 @@ class ShardPlan(Document):
     root: str
     """Absolute folder or uri that the inputs' paths start from, or python:stdlib. How the corpus was spelled is not
     kept."""
-    packing: Literal[3] = 3
+    packing: Literal[4] = 4
     """Which packing rules; raised when the same plan would give other bytes, so that old shards are not mixed in."""
     read: ReadOptions
     options: DataOptions
@@ -128,6 +128,17 @@ class ShardPlan(Document):
     def plan_id(self) -> str:
         """`p-<16 hex>`: the digest of the whole plan."""
         return plan_id_of(self.to_bytes())
+
+
+class PlanWitness(Document):
+    """What one place saw of the plain files of a plan beside their sizes and times. Not part of the plan: see
+    `components/dataset/witness.py`.
+    """
+
+    kind: Literal["plan-witness"] = "plan-witness"
+    version: Literal[1] = 1
+    newest_change: NonNegativeInt
+    """The newest time of their inodes, in ns."""
 
 
 def plan_id_of(plan: bytes) -> str:

@@ -32,6 +32,10 @@ def plan_part_key(plan_id: str, *, part: int) -> str:
     return f"{plan_folder(plan_id)}/parts/{part:06d}.jsonl"
 
 
+def plan_witness_key(plan_id: str, *, place: str) -> str:
+    return f"{plan_folder(plan_id)}/seen/{place}.json"
+
+
 def shards_folder() -> str:
     return "data/shards"
 

@@ -11,6 +11,7 @@ from itertools import accumulate, compress
 from typing import Any, NamedTuple
 
 from components.contracts.dataset import FieldType
+from components.dataset import strict_json
 from components.dataset.inputs import Input
 
 BATCH_BYTES = 1 << 20
@@ -123,7 +124,7 @@ _BY_SUFFIX: dict[str, FieldType] = {
 }  # fmt: skip
 
 
-_PARSERS: dict[FieldType, Callable[[str], Any]] = {"int": int, "float": float, "json": json.loads}
+_PARSERS: dict[FieldType, Callable[[str], Any]] = {"int": int, "float": float, "json": strict_json.loads}
 
 
 def type_of_suffix(suffix: str) -> FieldType:
@@ -139,7 +140,10 @@ def row_columns(row: dict[str, Any]) -> tuple[tuple[Column, ...], list[Value]]:
             continue
         kind = _TYPES.get(type(value), "json")
         columns.append(Column(name, kind))
-        values.append(encode(value, kind))
+        try:
+            values.append(encode(value, kind))
+        except ValueError as error:
+            raise ValueError(f"its field {name!r}: {error}") from error
     return tuple(columns), values
 
 

@@ -8,11 +8,13 @@ import io
 import os
 import posixpath
 import sysconfig
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 from components.dataset.inputs import Input
+from components.dataset.witness import NewestChange
 from components.errors import BadInput, Problem, Transient
 from components.storage.base import ObjectNotFound, ObjectStore, open_store
 
@@ -52,15 +54,17 @@ class Blobs(Protocol):
         """What people call the input."""
 
 
-def open_blobs(root: str, *, is_manifest: bool = False) -> Blobs:
-    """The inputs below a plan's root. Raises BadInput for a store that is not known."""
+def open_blobs(root: str, *, is_manifest: bool = False, newest_change: int | None = None) -> Blobs:
+    """The inputs below a plan's root. Plain files whose inode is newer than `newest_change` (ns) are changed ones.
+    Raises BadInput for a store that is not known.
+    """
     if is_manifest:
-        return ManifestBlobs(root)
+        return ManifestBlobs(root, newest_change)
     if root == STDLIB:
-        return LocalFiles(sysconfig.get_path("stdlib"))
+        return LocalFiles(sysconfig.get_path("stdlib"), newest_change)
     if is_uri(root):
         return StoredObjects(root)
-    return LocalFiles(root)
+    return LocalFiles(root, newest_change)
 
 
 def is_uri(text: str) -> bool:
@@ -72,8 +76,9 @@ class LocalFiles:
 
     in_flight = 1
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, newest_change: int | None = None) -> None:
         self._start = folder.rstrip("/") + "/"
+        self._newest_change = newest_change or 1 << 63
 
     def read(self, item: Input, start: int, end: int) -> bytes:
         path = item.path if item.path.startswith("/") else self._start + item.path
@@ -98,6 +103,9 @@ class LocalFiles:
             raise Changed(Problem(path, f"had {item.size} bytes when the plan was made, now {status.st_size}"))
         if (tag_of(status) if isinstance(item.tag, str) else status.st_mtime_ns) != item.tag:
             raise Changed(Problem(path, "was modified since the plan was made"))
+        if status.st_ctime_ns > self._newest_change and not isinstance(item.tag, str):
+            seen = "was written, or given another owner, mode or link, since the plan was made, and has its old time"
+            raise Changed(Problem(path, seen, "if it was written, touch it: by size and time it is the old one"))
         return data
 
     def uri_of(self, path: str) -> str:
@@ -162,9 +170,10 @@ class ManifestBlobs:
 
     in_flight = REMOTE_IN_FLIGHT
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, newest_change: int | None = None) -> None:
         self._is_remote = is_uri(folder)
-        self._files, self._objects = LocalFiles(folder), StoredObjects(folder)
+        self._files, self._objects = LocalFiles(folder, newest_change), StoredObjects(folder)
+        self.newest, self._lock = NewestChange(), threading.Lock()
 
     def read(self, item: Input, start: int, end: int) -> bytes:
         return (self._objects if self._is_stored(item.path) else self._files).read(item, start, end)
@@ -176,7 +185,10 @@ class ManifestBlobs:
         """Size and tag of an input. Raises Unreadable."""
         try:
             if not self._is_stored(path):
-                status = os.stat(self._files.uri_of(path))
+                file = self._files.uri_of(path)
+                status = os.stat(file)
+                with self._lock:
+                    self.newest.saw(file, status.st_ctime_ns)
                 return status.st_size, status.st_mtime_ns
             store, key = self._objects.place(path)
             found = store.find(key)

@@ -16,8 +16,9 @@ from typing import NamedTuple
 from components.contracts.dataset import BadRecord
 from components.dataset.blobs import STDLIB, is_uri, join_uri, split_uri, tag_of
 from components.dataset.walk import matches, walk
+from components.dataset.witness import NewestChange
 from components.errors import BadInput, Problem
-from components.storage.base import ObjectInfo, ObjectNotFound, ObjectStore, open_store
+from components.storage.base import ObjectInfo, ObjectStore, open_store
 
 _NOT_STDLIB = frozenset({"site-packages", "dist-packages", "__pycache__"})
 _MAGIC = re.compile(r"[*?\[]")
@@ -32,6 +33,8 @@ class Found(NamedTuple):
     size: int
     tag: int | str
     """See `Input.tag`."""
+    changed_at: int = 0
+    """Of a plain file the time of its inode, in ns."""
 
 
 @dataclass
@@ -45,10 +48,14 @@ class Corpus:
     """Files that exist but cannot be read."""
     problems: list[Problem] = field(default_factory=list)
     """Faults no budget covers: the corpus is missing, or a folder in it cannot be listed."""
+    newest: NewestChange = field(default_factory=NewestChange)
+    """Of the plain files."""
 
     def __iter__(self) -> Iterator[Found]:
         for entry in self.entries:
             if isinstance(entry, Found):
+                if entry.changed_at > self.newest.at:
+                    self.newest.saw(os.path.join(self.place, entry.path), entry.changed_at)
                 yield entry
             elif isinstance(entry, Problem):
                 self.problems.append(entry)
@@ -127,38 +134,41 @@ def _look(start: str, name: str) -> Found | BadRecord:
         status = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    return Found(name, status.st_size, status.st_mtime_ns)
+    return Found(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _stored(corpus: str) -> Corpus:
-    """Objects below a prefix, one object, or those a pattern matches; listed once."""
+    """One object, those below a prefix, or those a pattern matches; listed once."""
     base, key = split_uri(corpus)
     parts = key.split("/")
     first = next((place for place, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
     prefix, pattern = "/".join(parts[:first]), tuple(parts[first:]) or ("**",)
     if not prefix:
         raise BadInput("NoPrefix", f"corpus is {corpus!r}", "put at least one plain name before the first * or ?")
-    return Corpus(join_uri(base, prefix), _objects(corpus, base, prefix, pattern))
+    store = open_store(base)
+    if alone := _alone(store, key):
+        folder, _, name = key.rpartition("/")
+        return Corpus(join_uri(base, folder) if folder else base, (_object(store, name, info) for info in (alone,)))
+    return Corpus(join_uri(base, prefix), _objects(corpus, store, prefix, pattern))
 
 
-def _objects(corpus: str, base: str, prefix: str, pattern: Sequence[str]) -> Iterator[Found | BadRecord | Problem]:
-    store, is_empty = open_store(base), True
+def _alone(store: ObjectStore, key: str) -> ObjectInfo | None:
+    """The object of exactly that name, when nothing lies below it."""
+    is_folder = next(iter(store.list(key)), None) is not None
+    return None if is_folder else store.find(key)
+
+
+def _objects(
+    corpus: str, store: ObjectStore, prefix: str, pattern: Sequence[str]
+) -> Iterator[Found | BadRecord | Problem]:
+    is_empty = True
     for info in store.list(prefix):
         is_empty = False
         name = info.key.removeprefix(f"{prefix}/")
         if pattern == ("**",) or matches(name.split("/"), pattern):
             yield _object(store, name, info)
     if is_empty:
-        try:
-            alone = store.find(prefix)
-        except ObjectNotFound:
-            alone = None
-        if alone is not None and pattern == ("**",):
-            yield _object(store, "", alone)
-        else:
-            yield Problem(
-                f"corpus {corpus}", f"there is no object below {store.uri_of(prefix)}", "check bucket and prefix"
-            )
+        yield Problem(f"corpus {corpus}", f"there is no object below {store.uri_of(prefix)}", "check bucket and prefix")
 
 
 def _object(store: ObjectStore, name: str, info: ObjectInfo) -> Found | BadRecord:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from components.contracts.canonical import canonical_bytes
 from components.contracts.dataset import DataOptions, ReadOptions
 
-PACKING_RULES = 3
+PACKING_RULES = 4
 """See `ShardPlan.packing`."""
 
 

@@ -14,6 +14,7 @@ from components.dataset.prefetch import in_order
 from components.dataset.sources import manifest
 from components.dataset.sources.files import label_of
 from components.dataset.sources.kinds import Kinds
+from components.dataset.witness import NewestChange
 from components.errors import Problem
 from components.shard.spec import ShardSpec
 from components.storage.base import ObjectNotFound, open_store
@@ -53,7 +54,7 @@ class Listing:
             return
         kinds = Kinds(self._spec.read, options, self.blobs, target=self._spec.target_shard_bytes, labels=labels)
         corpus = self._corpus()
-        self.unreadable, self.problems = corpus.unreadable, corpus.problems
+        self.unreadable, self.problems, self.newest = corpus.unreadable, corpus.problems, corpus.newest
 
         def looked(found: Found) -> list[Unit] | BadRecord:
             try:
@@ -82,6 +83,7 @@ class Listing:
     def _start(self) -> None:
         self.unreadable = list[BadRecord]()
         self.problems = list[Problem]()
+        self.newest = NewestChange()
         self.num_inputs = self.size_bytes = 0
 
     def _corpus(self) -> Corpus:
@@ -89,6 +91,7 @@ class Listing:
 
     def _rows(self) -> Iterator[Unit]:
         assert isinstance(self.blobs, ManifestBlobs)
+        self.newest = self.blobs.newest
         try:
             file = self._open_manifest()
         except (OSError, ObjectNotFound) as error:

@@ -11,8 +11,9 @@ from components.dataset.tokenizer import BYTES
 from components.errors import BadInput, Problem
 from components.runtime.log import Log
 from components.shard.listing import Listing
+from components.shard.meaning import why_unused
 from components.shard.options import complete_options
-from components.shard.plan_file import NAMED, PlanParts, create, publish_plan
+from components.shard.plan_file import NAMED, PlanParts, create, leave_witness, publish_plan
 from components.shard.progress import Progress
 from components.shard.spec import ShardSpec
 from components.storage.base import ObjectStore
@@ -23,7 +24,7 @@ def make_plan(store: ObjectStore, spec: ShardSpec, *, workdir: str, log: Log) ->
 
     Raises BadInput with every fault of the options and the corpus. Nothing is stored then.
     """
-    problems = check_options(spec.options, target_shard_bytes=spec.target_shard_bytes)
+    problems = check_options(spec.options, target_shard_bytes=spec.target_shard_bytes) + _without_meaning(spec)
     folder = store.local_path("data")
     listing = Listing(spec, workdir=workdir, storage=folder and folder.parent)
     done = complete_options(spec, listing, workdir=workdir)
@@ -34,7 +35,7 @@ def make_plan(store: ObjectStore, spec: ShardSpec, *, workdir: str, log: Log) ->
         labels = () if isinstance(options, PackingOptions) else options.labels
         for shard in plan_shards(seen.watch(listing.units(options, labels=labels)), target=spec.target_shard_bytes):
             parts.add(writer.line([unit.item for unit in shard]))
-        problems += done.problems + listing.problems + _faults(listing, seen, spec)
+        problems += done.problems + listing.problems + _faults(listing, seen, spec) + _not_asked_for(seen, spec)
         if problems:
             raise BadInput("CorpusRefused", f"corpus {spec.corpus} cannot be packed", problems=problems)
         if done.tokenizer is not None and isinstance(options, PackingOptions):
@@ -45,6 +46,7 @@ def make_plan(store: ObjectStore, spec: ShardSpec, *, workdir: str, log: Log) ->
             bad_records=tuple(sorted(listing.unreadable, key=lambda record: (record.path, record.offset or 0))),
         )  # fmt: skip
         plan_id, was_there = publish_plan(store, plan, parts)
+        leave_witness(store, plan_id, listing.newest)
     log.info(
         f"plan {plan_id} {'found' if was_there else 'written'}: {plan.num_inputs} inputs, "
         f"{format_size(plan.input_bytes)}, {plan.num_shards} shards",
@@ -62,6 +64,7 @@ class _Seen:
         self.too_long = list[Input]()
         self.num_too_long = 0
         self.weight = 0
+        self.kinds = set[str]()
 
     def watch(self, units: Iterable[Unit]) -> Iterator[Unit]:
         options = self._options
@@ -72,8 +75,31 @@ class _Seen:
                 if len(self.too_long) < NAMED:
                     self.too_long.append(unit.item)
             self.weight += unit.weight
+            self.kinds.add(unit.item.kind)
             self._progress.add(num_bytes=0)
             yield unit
+
+
+def _without_meaning(spec: ShardSpec) -> list[Problem]:
+    read = spec.read
+    chosen = {"format": spec.options.format, "read_as": read.read_as, "tokenizer": spec.tokenizer}
+    given = {
+        "read_as": read.read_as, "tokenizer": spec.tokenizer, "end_of_document": spec.end_of_document,
+        "text_field": read.text_field, "key_field": read.key_field, "fields": read.fields,
+    }  # fmt: skip
+    return [Problem(name, why) for name, value in given.items() if (why := why_unused(name, value, chosen))]
+
+
+def _not_asked_for(seen: "_Seen", spec: ShardSpec) -> list[Problem]:
+    """Settings that nothing in this corpus asks for, where each file is read as what its name says."""
+    if not seen.kinds or spec.read.read_as != "auto":
+        return []
+    is_tokens = isinstance(spec.options, PackingOptions)
+    name, value = ("text_field", spec.read.text_field) if is_tokens else ("key_field", spec.read.key_field)
+    if value is None or seen.kinds & {"jsonl", "parquet", *(("tar",) if is_tokens else ())}:
+        return []
+    found = f"is {value!r}, and no input is read as rows" + (" or as a tar" if is_tokens else "")
+    return [Problem(name, found, "leave it out, or set read_as to what the inputs are")]
 
 
 def _faults(listing: Listing, seen: _Seen, spec: ShardSpec) -> list[Problem]:

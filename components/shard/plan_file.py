@@ -5,9 +5,10 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from components.contracts.dataset import BadRecord, ShardPart, ShardPlan, plan_id_of
-from components.contracts.layout import plan_key, plan_part_key
+from components.contracts.dataset import BadRecord, PlanWitness, ShardPart, ShardPlan, plan_id_of
+from components.contracts.layout import plan_key, plan_part_key, plan_witness_key
 from components.dataset.inputs import Entry, read_line
+from components.dataset.witness import NewestChange, place
 from components.errors import BadInput, Problem
 from components.storage.base import AlreadyExists, ObjectNotFound, ObjectStore
 
@@ -65,6 +66,21 @@ def publish_plan(store: ObjectStore, plan: ShardPlan, parts: PlanParts) -> tuple
     plan_id = plan_id_of(data)
     parts.publish(store, plan_id)
     return plan_id, create(store, plan_key(plan_id), data)
+
+
+def leave_witness(store: ObjectStore, plan_id: str, newest: NewestChange) -> None:
+    """Keep what tasks in this place can check of plain files, as it is now: the same plan may have been made before."""
+    if newest.holds and (here := place()):
+        witness = PlanWitness(newest_change=newest.at)
+        store.replace(plan_witness_key(plan_id, place=here), witness.to_bytes())
+
+
+def newest_change(store: ObjectStore, plan_id: str) -> int | None:
+    """What was kept in this place; None where the plan was made in another."""
+    key = plan_witness_key(plan_id, place=place() or "none")
+    if store.find(key) is None:
+        return None
+    return PlanWitness.from_bytes(store.read(key), where=store.uri_of(key)).newest_change
 
 
 def read_plan(store: ObjectStore, plan_id: str) -> ShardPlan:

@@ -27,7 +27,7 @@ from components.dataset.inputs import Entry
 from components.dataset.sources.findings import NAMED, Findings
 from components.errors import BadInput, Problem
 from components.runtime.log import Log
-from components.shard.plan_file import check_budget, read_entries, read_plan
+from components.shard.plan_file import check_budget, newest_change, read_entries, read_plan
 from components.shard.progress import Progress
 from components.shard.publish import publish
 from components.storage.base import ObjectStore
@@ -149,7 +149,8 @@ class _Task:
         from components.shard.pack import Packer
 
         plan = self._plan
-        blobs = open_blobs(plan.root, is_manifest=plan.read.read_as == "manifest")
+        seen = newest_change(self._store, self._plan_id)
+        blobs = open_blobs(plan.root, is_manifest=plan.read.read_as == "manifest", newest_change=seen)
         return Packer(self._store, blobs, read=plan.read, options=plan.options, encode=self._encoder())
 
     def _encoder(self) -> "Encode | None":

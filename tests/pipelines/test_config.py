@@ -166,6 +166,30 @@ def test_a_fault_names_file_line_field_and_cure(text: str, expected: str, here: 
     assert any(fault.startswith(expected) for fault in found), found
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (
+            "text_field: body\n  read_as: lines",
+            "text_field: has no meaning with read_as lines: the whole line is the docu",
+        ),
+        ("end_of_document: </s>", "end_of_document: has no meaning with tokenizer bytes, whose documents end with 256"),
+        ("key_field: id", "key_field: has no meaning with format tokens; leave it out"),
+        (
+            "read_as: labelled_folders",
+            "format: is tokens, and read_as labelled_folders has no meaning with format tokens",
+        ),
+        ("format: mds\n  tokenizer: t.json", "tokenizer: has no meaning with format mds; leave it out"),
+        ("format: mds", "over_long: has no meaning with format mds; leave it out"),
+        ("format: mds\n  read_as: tar\n  key_field: id", "key_field: has no meaning with read_as tar: each member has"),
+    ],
+)
+def test_a_setting_of_shard_that_would_be_ignored_is_refused_by_name(lines: str, expected: str, here: Path) -> None:
+    found = faults(replaced("  over_long: split", f"  over_long: split\n  {lines}"))
+
+    assert any(fault.partition(" shard.")[2].startswith(expected) for fault in found), found
+
+
 @pytest.mark.parametrize("name", ["RANK", "MASTER_ADDR", "ARGOSY_DATA", "PET_NNODES"])
 def test_a_variable_of_the_gang_cannot_be_set(name: str, here: Path) -> None:
     found = faults(replaced("  command:", f"  env: {{{name}: 'x'}}\n  command:"))

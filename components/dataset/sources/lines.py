@@ -5,10 +5,10 @@ and goes on past the end until its last line is complete.
 """
 
 import codecs
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from components.dataset import strict_json
 from components.dataset.batches import Column, Sample, Value, encode, row_columns
 from components.dataset.blobs import READ_BYTES, Blobs, Changed, Unreadable
 from components.dataset.inputs import Input
@@ -87,12 +87,13 @@ def rows(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[
     """The JSON objects of the lines."""
     for item, place, line in lines(inputs, blobs, findings):
         try:
-            row = _DECODER.decode(str(line.removeprefix(codecs.BOM_UTF8), "utf-8", "surrogatepass"))
+            row = strict_json.loads(str(line.removeprefix(codecs.BOM_UTF8), "utf-8", "surrogatepass"))
         except UnicodeDecodeError as error:
             reject_utf8(findings, item, place, line, error)
             continue
         except (ValueError, RecursionError) as error:
-            findings.reject(item.path, f"it is not JSON: {error}", offset=place, content=line)
+            why = str(error) if isinstance(error, strict_json.KeyTwice) else f"it is not JSON: {error}"
+            findings.reject(item.path, why, offset=place, content=line)
             continue
         if isinstance(row, dict):
             yield item, place, row
@@ -162,11 +163,3 @@ def _and_on(item: Input, pieces: Iterator[Piece], blobs: Blobs) -> Iterator[Piec
     yield from pieces
     for place in range(item.stop, item.size, READ_BYTES // 8):
         yield Piece(place, blobs.read(item, place, min(item.size, place + READ_BYTES // 8)))
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
-"""Made once: `json.loads` with an argument makes one a call, and looks for other encodings."""

@@ -5,11 +5,11 @@
 `uri` alone is required: a uri, an absolute path, or a path relative to the manifest. `range` is [start, end) in bytes.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from components.contracts.dataset import BadRecord
+from components.dataset import strict_json
 from components.dataset.batches import row_columns
 from components.dataset.blobs import ManifestBlobs, Unreadable
 from components.dataset.inputs import Input
@@ -52,7 +52,7 @@ def _row(place: int, line: bytes, blobs: ManifestBlobs, name: str) -> tuple[int,
     if not line.strip():
         return None
     try:
-        return place, _input(json.loads(line), blobs)
+        return place, _input(strict_json.loads(str(line, "utf-8-sig")), blobs)
     except Unreadable as error:
         return BadRecord(path=name, reason=f"{error.path}: {error.reason}", offset=place)
     except (ValueError, RecursionError) as error:

@@ -1,37 +1,61 @@
-"""Files compressed as a whole with gzip, unpacked as they are read. Offsets are those of the unpacked bytes.
+"""Files compressed as a whole, unpacked as they are read: gzip and zstd. Offsets are those of the unpacked bytes.
 
-They cannot be cut, so one lies in one shard. A stream must come to its end, its checksum included, or it is damaged.
+They cannot be cut, so one lies in one shard. A stream must come to its end, its checksum included if it has one, or it
+is damaged.
 """
 
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 from components.dataset.blobs import Changed, Unreadable
 from components.dataset.inputs import Input
-from components.dataset.sources.pieces import Piece
+from components.dataset.sources.pieces import Failure, Piece
 
 EXPANDS = 4
 """How many times its size a file is taken to have, when shards are planned."""
-_SUFFIXES = (".gz", ".tgz")
+UNPACKED = ("gz", "tgz", "zst")
+"""Suffixes of what is read."""
+_BEGINS = {
+    "gz": (b"\x1f\x8b", "gzip"), "tgz": (b"\x1f\x8b", "gzip"), "zst": (b"\x28\xb5\x2f\xfd", "zstd"),
+    "bz2": (b"BZh", "bzip2"), "xz": (b"\xfd7zXZ\0", "xz"), "zip": (b"PK\x03\x04", "zip"),
+    "tbz2": (b"BZh", "bzip2"), "txz": (b"\xfd7zXZ\0", "xz"), "lz4": (b"\x04\x22\x4d\x18", "lz4"),
+    "7z": (b"7z\xbc\xaf\x27\x1c", "7z"),
+}  # fmt: skip
+PACKED = tuple(_BEGINS)
+"""Suffixes of what is compressed."""
+LOOKED_AT_BYTES = 6
 _ENDLESS = 1 << 62
 _GZIP = 31
 _MADE_BYTES = 1 << 20
 """The most that is unpacked at once, however much it expands."""
+_READ_BYTES = 256 << 10
 
 
 def is_packed(path: str) -> bool:
-    """Whether an input of lines or a tar is packed, by its name."""
-    return path.lower().endswith(_SUFFIXES)
+    """Whether an input of lines or a tar is packed, by its name, and can be unpacked."""
+    return _suffix(path) in UNPACKED
+
+
+def packed_with(path: str, begins: bytes) -> str:
+    """What a file of that name that begins so is packed with; empty if it is not."""
+    magic, name = _BEGINS.get(_suffix(path), (b"\0", ""))
+    return name if begins.startswith(magic) else ""
 
 
 def unpacked(item: Input, pieces: Iterator[Piece]) -> tuple[Input, Iterator[Piece]]:
     """The input as it is read, and its pieces: another one when it is packed, of a size nobody knows yet."""
     if not is_packed(item.path):
         return item, pieces
-    return item._replace(size=_ENDLESS, start=0, end=-1), _unpacked(item.path, pieces)
+    unpack = _unzstd if _suffix(item.path) == "zst" else _gunzip
+    return item._replace(size=_ENDLESS, start=0, end=-1), unpack(item.path, pieces)
 
 
-def _unpacked(path: str, pieces: Iterator[Piece]) -> Iterator[Piece]:
+def _suffix(path: str) -> str:
+    return path.rpartition(".")[2].lower() if "." in path else ""
+
+
+def _gunzip(path: str, pieces: Iterator[Piece]) -> Iterator[Piece]:
     place, num_streams, stream = 0, 0, None
     for piece in pieces:
         if isinstance(piece.data, Changed | Unreadable):
@@ -57,3 +81,51 @@ def _unpacked(path: str, pieces: Iterator[Piece]) -> Iterator[Piece]:
         place += len(made)
     if num_streams == 0 or (stream is not None and not stream.eof):
         yield Piece(place, Unreadable(path, "ends inside its gzip stream, so it is cut", place))
+
+
+def _unzstd(path: str, pieces: Iterator[Piece]) -> Iterator[Piece]:
+    import pyarrow
+
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())
+    packed, place = _Packed(pieces), 0
+    try:
+        with pyarrow.CompressedInputStream(pyarrow.PythonFile(packed, mode="r"), "zstd") as stream:
+            while made := stream.read(_READ_BYTES):
+                yield Piece(place, made)
+                place += len(made)
+    except (OSError, pyarrow.ArrowException) as error:
+        is_cut = packed.failure is None and "Truncated" in str(error)
+        why = "ends inside its zstd stream, so it is cut" if is_cut else f"cannot be unpacked: {error}"
+        yield Piece(place, packed.failure or Unreadable(path, why, place))
+        return
+    if packed.failure is not None or not packed.num_bytes:
+        yield Piece(place, packed.failure or Unreadable(path, "ends before its zstd stream, so it is cut", place))
+
+
+class _Packed:
+    """Pieces as the file that pyarrow reads; ends where one failed."""
+
+    closed = False
+
+    def __init__(self, pieces: Iterator[Piece]) -> None:
+        self._pieces, self._held = pieces, memoryview(b"")
+        self.failure: Failure | None = None
+        self.num_bytes = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """At most `size` bytes."""
+        while not self._held and self.failure is None:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return b""
+            if isinstance(piece.data, Changed | Unreadable):
+                self.failure = piece.data
+                return b""
+            self._held = memoryview(piece.data)
+            self.num_bytes += len(piece.data)
+        taken, self._held = bytes(self._held[:size]), self._held[size:]
+        return taken
+
+    def close(self) -> Any:
+        """Nothing is open."""
+        self.closed = True

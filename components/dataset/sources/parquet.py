@@ -13,16 +13,22 @@ from components.dataset.blobs import Blobs, Changed, Unreadable, open_file
 from components.dataset.inputs import Input
 from components.dataset.sources.findings import Findings, damaged
 from components.dataset.sources.lines import key_of, place_key
+from components.dataset.sources.parquet_columns import fault_of, is_wanted, roots_of, type_of
 
 _ROWS_AT_ONCE = 256
 pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # the others keep tens of MB of what they are given back
 
 
-def cuts(item: Input, blobs: Blobs, *, target: int) -> Iterator[tuple[int, int, int]]:
+def cuts(
+    item: Input, blobs: Blobs, *, target: int, names: Sequence[str] = (), text_field: str | None = None
+) -> Iterator[tuple[int, int, int]]:
     """Ranges of rows with their uncompressed bytes, each of one row group, about `target` bytes at most. Raises
-    Unreadable.
+    Unreadable, also when the columns called `names` (none: all), or `text_field`, hold what cannot be used.
     """
-    metadata = _opened(item, blobs).metadata
+    file = _opened(item, blobs)
+    if fault := fault_of(file.schema_arrow, names, text_field):
+        raise Unreadable(item.path, fault)
+    metadata = file.metadata
     row = 0
     for group in range(metadata.num_row_groups):
         found = metadata.row_group(group)
@@ -55,8 +61,8 @@ def _rows(
     item: Input, blobs: Blobs, findings: Findings, key_field: str | None, names: Sequence[str]
 ) -> Iterator[tuple[Input, int, Sample]]:
     file = _opened(item, blobs)
-    wanted = {*names, *([key_field] if key_field is not None else [])}
-    roots = [name for name in file.schema_arrow.names if not names or any(_is_below(want, name) for want in wanted)]
+    wanted = [*names, *([key_field] if key_field is not None and names else [])]
+    roots = roots_of(file.schema_arrow, wanted)
     row, stop = 0, item.end if item.end >= 0 else file.metadata.num_rows
     for group in range(file.metadata.num_row_groups):
         start, row = row, row + file.metadata.row_group(group).num_rows
@@ -64,7 +70,7 @@ def _rows(
             continue
         place = start
         for batch in _batches(item, file, group, roots):
-            for number, values in enumerate(_plain(batch), start=place):
+            for number, values in enumerate(_plain(batch, wanted), start=place):
                 if item.start <= number < stop:
                     yield from _sample(item, number, values, findings, key_field)
             place += batch.num_rows
@@ -79,14 +85,15 @@ def _batches(item: Input, file: Any, group: int, columns: list[str]) -> Iterator
         raise Unreadable(item.path, f"row group {group} cannot be read: {_line(error)}") from error
 
 
-def _plain(batch: Any) -> Iterator[list[tuple[str, FieldType, Any]]]:
-    if not batch.num_columns:  # none of those asked for is there: a row that has nothing is still a row
-        yield from ([] for _ in range(batch.num_rows))
-        return
+def _plain(batch: Any, wanted: Sequence[str]) -> Iterator[list[tuple[str, FieldType, Any]]]:
     table = pyarrow.Table.from_batches([batch])
     while any(pyarrow.types.is_struct(kind) for kind in table.schema.types):
         table = table.flatten()
-    kinds = [_type_of(kind) for kind in table.schema.types]
+    table = table.select([place for place, name in enumerate(table.schema.names) if is_wanted(name, wanted)])
+    if not table.num_columns:  # none of those asked for is there: a row that has nothing is still a row
+        yield from ([] for _ in range(batch.num_rows))
+        return
+    kinds = [type_of(kind) for kind in table.schema.types]
     columns = [column.to_pylist() for column in table.columns]
     for row in zip(*columns, strict=True):
         yield list(zip(table.schema.names, kinds, row, strict=True))
@@ -96,11 +103,16 @@ def _sample(
     item: Input, number: int, row: list[tuple[str, FieldType, Any]], findings: Findings, key_field: str | None
 ) -> Iterator[tuple[Input, int, Sample]]:
     columns, values = list[Column](), list[Value]()
+    name = ""
     try:
         for name, kind, value in row:
             if value is not None:
                 columns.append(Column(name, kind))
                 values.append(encode(value, kind))
+    except (ValueError, TypeError) as error:
+        findings.reject(item.path, f"its column {name!r}: {error}", offset=number)
+        return
+    try:
         key = (
             place_key(item, number) if key_field is None else key_of({name: value for name, _, value in row}, key_field)
         )
@@ -118,21 +130,6 @@ def _opened(item: Input, blobs: Blobs) -> Any:
         )
     except (pyarrow.ArrowException, OSError) as error:
         raise Unreadable(item.path, f"is no complete Parquet file: {_line(error)}", item.size) from error
-
-
-def _type_of(kind: Any) -> FieldType:
-    types = pyarrow.types
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
-        return "bytes"
-    if types.is_string(kind) or types.is_large_string(kind):
-        return "text"
-    if types.is_integer(kind):
-        return "int"
-    return "float" if types.is_floating(kind) else "json"
-
-
-def _is_below(wanted: str, name: str) -> bool:
-    return wanted == name or wanted.startswith(f"{name}.")
 
 
 def _line(error: BaseException) -> str:

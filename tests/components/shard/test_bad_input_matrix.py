@@ -153,6 +153,17 @@ def a_parquet(cut: int | None = None, *, flip_at: bytes = b"", column: str = "te
     return write
 
 
+def a_typed_parquet(**columns: pyarrow.DataType) -> Callable[[Path], Path]:
+    """Of one row, which has no value in those columns."""
+
+    def write(folder: Path) -> Path:
+        table = pyarrow.table({"id": ["a"], **{name: pyarrow.nulls(1, kind) for name, kind in columns.items()}})
+        pyarrow.parquet.write_table(table, folder / "a.parquet")
+        return folder
+
+    return write
+
+
 def a_name_that_is_not_utf_8(folder: Path) -> Path:
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")).write_bytes(b"x")
     return folder
@@ -185,7 +196,7 @@ CORPORA: list[tuple[str, Callable[[Path], Path], tuple[str, ...], str]] = [
     ("tar flipped", a_tar(flip=1536 + 4), ("--format", "webdataset"), "a.tar at byte 1536: holds no tar header"),
     ("tar flipped, mds", a_tar(flip=1536 + 4), ("--format", "mds"), "a.tar at byte 1536: holds no tar header"),
     ("no value", only_row(b'{"a": null}'), ("--format", "mds"), "of a.jsonl has no field with a value"),
-    ("no number", only_row(b'{"a": 1e999}'), ("--format", "parquet"), "a.jsonl at 0: inf is not a number"),
+    ("no number", only_row(b'{"a": 1e999}'), ("--format", "parquet"), "a.jsonl at 0: its field 'a': inf is not a n"),
     ("tar of nothing", a_tar(0, content=b""), TOKENS, "a.tar: cannot be read: is empty, not even the end of a tar"),
     ("tar without members", a_tar(content=bytes(10240)), ("--format", "webdataset"), "EmptyDataSet: nothing in corpus"),
     ("pax records cut", a_pax_tar(b"999"), ("--format", "mds"), "a.tar at byte 0: holds no pax records"),
@@ -196,7 +207,21 @@ CORPORA: list[tuple[str, Callable[[Path], Path], tuple[str, ...], str]] = [
     ("Parquet cut", a_parquet(600), TOKENS, "a.parquet at byte 600: cannot be read: is no complete Parquet file"),
     ("Parquet of nothing", a_parquet(0), ("--format", "parquet"), "a.parquet at byte 0: cannot be read: is no comp"),
     ("Parquet flipped", a_parquet(flip_at=b"row 50"), TOKENS, "a.parquet: row group 0 cannot be read: "),
-    ("no such column", a_parquet(column="body"), TOKENS, "a.parquet at 0: cannot be used: it has no field 'text'"),
+    ("no such column", a_parquet(column="body"), TOKENS, "a.parquet: cannot be read: has no column 'text', its columns "
+     "are body"),
+    ("no text column", a_typed_parquet(text=pyarrow.int32()), TOKENS, "has int32, not text, in its column 'text'"),
+    ("a time", a_typed_parquet(when=pyarrow.timestamp("us")), ("--format", "mds"), "can hold in 'when' (timestamp["),
+    ("odd columns", a_typed_parquet(
+        day=pyarrow.date32(), cost=pyarrow.decimal128(9, 2), parts=pyarrow.list_(pyarrow.binary()),
+        at=pyarrow.struct([("x", pyarrow.time64("ns"))]), by=pyarrow.dictionary(pyarrow.int8(), pyarrow.date64()),
+     ), ("--format", "webdataset"), "a.parquet: cannot be read: has values that no field can hold in 'day' (date32[day]"
+     "), 'cost' (decimal128(9, 2)), 'parts' (list<element: binary>), 'at.x' (time64[ns]), 'by' ("),
+    ("a key of a row twice", lines(b'{"text": "x", "id": 1, "text": "y"}\n'), TOKENS,
+     "a.jsonl at 29: cannot be used: it has the key 'text' twice"),
+    ("deep inside", lines(b'{"id": "a", "text": "x", "n": [{"b": 1, "b": 1}]}\n'), ("--format", "webdataset"),
+     "a.jsonl at 29: cannot be used: it has the key 'b' twice"),
+    ("a key of a manifest twice", only_row(b'{"uri": "a.jsonl", "uri": "/dev/null"}'),
+     ("--read-as", "manifest", "--format", "mds", "--corpus", "{corpus}/a.jsonl"), "it has the key 'uri' twice"),
     ("only blank lines", only_row(b"\n" * 100), TOKENS, "EmptyDataSet: nothing in corpus {corpus} became"),
 ]  # fmt: skip
 
@@ -208,6 +233,7 @@ def test_a_corpus_that_cannot_be_packed_is_78_in_one_error_and_leaves_nothing(
     (tmp_path / "corpus").mkdir()
     corpus = make(tmp_path / "corpus")
     arguments = flags if "--corpus" in flags else ("--corpus", corpus, *flags)
+    arguments = tuple(str(one).format(corpus=corpus) for one in arguments)
 
     done = run("all", *arguments)
 

@@ -27,6 +27,7 @@ def values(done: "subprocess.CompletedProcess[str]") -> dict[str, str]:
     return dict(line.split("=", 1) for line in done.stdout.splitlines())
 
 
+LABELLED = ("--read-as", "labelled_folders")
 TOKENS = ("--sequence-length", "16", "--over-long", "split", "--target-shard-size", "4KiB")
 
 
@@ -67,7 +68,7 @@ def test_verify_and_export_say_what_they_did(tmp_path: Path) -> None:
     [
         ((), "usage: python -m components.shard"),
         (("pack",), "invalid choice"),
-        (("plan", "--corpus", "x", "--tasks", "0"), "'0' is not a number of 1 or more"),
+        (("all", "--corpus", "x", "--tasks", "0"), "'0' is not a number of 1 or more"),
         (("plan", "--corpus", "x", "--field", "a:colour"), "the type is one of bytes, text, int, float, json"),
         (("plan", "--corpus", "x", "--target-shard-size", "9 parsecs"), "not a size"),
         (("verify", "--version", "d-1", "--level", "7"), "none of 0 files, 1 digests, 2 records"),
@@ -84,6 +85,66 @@ def test_usage_and_input_errors_are_78_in_words(tmp_path: Path, arguments: tuple
     assert done.returncode == 78
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_all_faults_of_a_command_line_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(
+        ["all", "--read-as", "colour", "--tasks", "x", "--text", "body", "--corpus", "--verify=9", "--more=1",
+         "--target-shard-size", "9 parsecs", "--field", "a:b", "--field", "c:d"]
+    )  # fmt: skip
+
+    told = capsys.readouterr()
+    assert (code, told.out) == (78, "")
+    usage, *lines = told.err.split("python -m components.shard: ")
+    assert usage.startswith("usage: python -m components.shard all [-h] --storage STORAGE")
+    assert [line.strip() for line in lines] == [
+        "argument --corpus: expected a value",
+        "unrecognized arguments: --text body --more=1",
+        "argument --read-as: 'colour' is none of auto, file, grouped_files, labelled_folders, lines, jsonl, parquet, "
+        "tar, manifest",
+        "argument --tasks: 'x' is not a number of 1 or more",
+        "argument --verify: '9' is none of 0 files, 1 digests, 2 records",
+        "argument --target-shard-size: not a size: '9 parsecs'; write a number and a unit (B, kB, MB, GB, "
+        "KiB, MiB, GiB), for example 512MiB",
+        "argument --field: 'a:b': the type is one of bytes, text, int, float, json",
+        "argument --field: 'c:d': the type is one of bytes, text, int, float, json",
+        "the following arguments are required: --storage",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "faults"),
+    [
+        (("plan", "--tasks", "2", *TOKENS), ["unrecognized arguments: --tasks 2"]),
+        (("verify", "--tasks", "3", "--version", "d"), ["--tasks is 3: which of them is this? pass --index 0 … 2"]),
+        (("task", "--tasks", "3", "--plan", "p"), ["--tasks is 3: which of them is this? pass --index 0 … 2"]),
+        (("all", *TOKENS, "--key-field", "id", "--field", "a", "--end-of-document", "x", *LABELLED), [
+            "--read-as labelled_folders has no meaning with format tokens, where each file is a document; use file",
+            "--end-of-document has no meaning with tokenizer bytes, whose documents end with 256; leave it out, or "
+            "name a tokenizer.json",
+            "--key-field has no meaning with format tokens; leave it out",
+            "--field has no meaning with format tokens; leave it out",
+        ]),
+        (("all", *TOKENS, "--format", "mds", "--tokenizer", "t.json", "--text-field", "a"), [
+            f"--{name} has no meaning with format mds; leave it out"
+            for name in ("sequence-length", "over-long", "tokenizer", "text-field")
+        ]),
+        (("all", *TOKENS, "--read-as", "lines", "--text-field", "a"), [
+            "--text-field has no meaning with read_as lines: the whole line is the document; leave it out"
+        ]),
+        (("all", "--format", "mds", "--read-as", "grouped_files", "--key-field", "a"), [
+            "--key-field has no meaning with read_as grouped_files: each file has a name; leave it out"
+        ]),
+    ],
+)  # fmt: skip
+def test_flags_that_would_be_ignored_are_refused_by_name(
+    arguments: tuple[str, ...], faults: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = ("--corpus", "x") if arguments[0] in ("plan", "all") else ()
+
+    assert main([*arguments, *corpus, "--storage", "x"]) == 78
+    _, *lines = capsys.readouterr().err.split("python -m components.shard: ")
+    assert [line.strip() for line in lines] == faults
 
 
 def test_an_error_that_is_a_bug_is_70_with_its_traceback(tmp_path: Path) -> None:

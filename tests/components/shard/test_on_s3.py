@@ -1,6 +1,9 @@
 """Corpora in a bucket: listed once, read side by side and in ranges, and noticed when they change."""
 
+import gzip
+import io
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -30,6 +33,16 @@ def store(tmp_path: Path) -> LocalStore:
     return LocalStore(tmp_path / "storage")
 
 
+def tar_of(files: dict[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return made.getvalue()
+
+
 def upload(bucket: S3Store, folder: Path, prefix: str) -> str:
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -53,6 +66,27 @@ def test_a_corpus_in_a_bucket_makes_the_same_samples_as_on_disk(
     assert there.data_version == here.data_version
     assert some.counts.num_inputs == 2
     assert shard(bucket, spec(uri, format)).data_version == here.data_version
+
+
+@pytest.mark.parametrize("name", ["t.txt.gz", "t.jsonl", "t.tar", "odd [1]*.jsonl"])
+def test_an_object_by_itself_is_read_as_it_is_below_its_prefix_and_as_a_file_is(
+    store: LocalStore, bucket: S3Store, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "alone").mkdir()
+    lines = [json.dumps({"id": f"r{n}", "text": f"text {n}"}) for n in range(40)]
+    content = "\n".join(lines).encode()
+    (tmp_path / "alone" / name).write_bytes(
+        gzip.compress(content) if name == "t.txt.gz" else tar_of({"a.txt": content}) if name == "t.tar" else content
+    )
+    uri = upload(bucket, tmp_path / "alone", f"alone-{len(name)}")
+    how = {"read_as": "lines"} if name == "t.txt.gz" else {}
+
+    versions = [
+        made(store, corpus, "tokens", **how).data_version
+        for corpus in (f"{uri}/{name}", uri, tmp_path / "alone" / name, f"file://{tmp_path}/alone/{name}")
+    ]
+
+    assert len(set(versions)) == 1
 
 
 def test_objects_that_vanish_or_change_since_the_plan_are_named(

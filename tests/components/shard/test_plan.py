@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from components.contracts.dataset import BadRecord
+from components.contracts.dataset import BadRecord, ReadOptions
 from components.errors import BadInput
 from components.shard.plan_file import read_plan
 from components.storage.local import LocalStore
 from tests.components.shard.building import a_corpus, a_spec, entries, plan
+from tests.components.shard.formats import spec
 
 
 @pytest.fixture
@@ -31,9 +32,32 @@ def test_the_same_corpus_gives_the_same_plan_and_writes_it_once(store: LocalStor
     second = plan(store, a_spec(corpus, num_tasks=5))
 
     assert first == second
-    assert [info.key for info in store.list("data")] == [
-        f"data/plans/{first}/parts/000000.jsonl", f"data/plans/{first}/plan.json",
-    ]  # fmt: skip
+    *stored, witness = [info.key for info in store.list("data")]
+    assert stored == [f"data/plans/{first}/parts/000000.jsonl", f"data/plans/{first}/plan.json"]
+    assert witness.startswith(f"data/plans/{first}/seen/")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            {"read": ReadOptions(read_as="labelled_folders")},
+            "read_as: labelled_folders has no meaning with format tokens",
+        ),
+        ({"read": ReadOptions(key_field="id")}, "key_field: has no meaning with format tokens"),
+        ({"read": ReadOptions(text_field="body")}, "text_field: is 'body', and no input is read as rows or as a tar"),
+    ],
+)
+def test_a_setting_that_would_be_ignored_is_refused_by_name(
+    store: LocalStore, tmp_path: Path, changed: dict[str, object], said: str
+) -> None:
+    assert said in str(refused(store, a_corpus(tmp_path / "corpus"), **changed))
+
+
+def test_a_key_field_is_refused_where_no_input_has_rows(store: LocalStore, tmp_path: Path) -> None:
+    wanted = spec(a_corpus(tmp_path / "corpus"), "webdataset", key_field="id")
+    with pytest.raises(BadInput, match="key_field: is 'id', and no input is read as rows; leave it out"):
+        plan(store, wanted)
 
 
 def test_a_changed_corpus_or_option_gives_another_plan(store: LocalStore, tmp_path: Path) -> None:

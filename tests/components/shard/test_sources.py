@@ -165,6 +165,22 @@ def test_a_manifest_names_ranges_keys_and_fields(store: LocalStore, tmp_path: Pa
     assert found["stored"] == {"bin": bytes(range(90, 100))}
 
 
+def test_categories_are_the_text_they_stand_for_and_one_field_of_a_struct_is_taken_alone(
+    store: LocalStore, tmp_path: Path
+) -> None:
+    when = pyarrow.array([1, 2, 3], pyarrow.timestamp("s"))
+    notes = pyarrow.StructArray.from_arrays([pyarrow.array(["x", "y", "z"]), when], ["text", "when"])
+    kinds = pyarrow.array(["a", "b", "a"]).dictionary_encode()
+    pyarrow.parquet.write_table(pyarrow.table({"kind": kinds, "note": notes}), tmp_path / "a.parquet")
+    fields = (SampleField(name="kind", type="text"), SampleField(name="note.text", type="text"))
+
+    found = samples_of(store, made(store, tmp_path / "a.parquet", "webdataset", fields=fields))
+
+    assert [fields["kind.txt"] for fields in found.values()] == [b"a", b"b", b"a"]
+    assert [fields["note.text.txt"] for fields in found.values()] == [b"x", b"y", b"z"]
+    assert texts_of(store, made(store, tmp_path / "a.parquet", "tokens", text_field="kind")) == [b"a", b"a", b"b"]
+
+
 def test_fields_choose_and_type_what_is_kept(store: LocalStore, tmp_path: Path) -> None:
     fields = (SampleField(name="n", type="float"), SampleField(name="text", type="text"))
     manifest = made(store, rows(tmp_path / "rows", count=9), "parquet", fields=fields)
@@ -290,7 +306,7 @@ def test_a_truncated_parquet_is_refused_when_it_is_planned(store: LocalStore, tm
     assert list(store.list("data")) == []
 
 
-@pytest.mark.parametrize("name", ["a.jsonl.bz2", "a.tar.zst", "a.parquet.gz"])
+@pytest.mark.parametrize("name", ["a.jsonl.bz2", "a.tar.xz", "a.parquet.zst", "a.parquet.gz"])
 def test_compressed_sources_are_refused_rather_than_read_as_text(store: LocalStore, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"x" * 50)
 
