@@ -33,15 +33,16 @@ def explain(observed: Observed, now: datetime) -> tuple[Finding, ...]:
 
 def _pods(around: Surroundings) -> Iterator[Finding]:
     for pod in around.pods:
-        found = explain_taken(pod, around) or explain_ended(pod, around)
-        if found is None and not text(pod, "metadata", "deletionTimestamp"):
-            if text(pod, "spec", "nodeName"):
+        has_place = bool(text(pod, "spec", "nodeName"))
+        has_begun = has_place or text(pod, "status", "phase") not in ("Pending", "")
+        is_asked = bool(text(pod, "metadata", "deletionTimestamp"))
+        found = (explain_taken(pod, around) or explain_ended(pod, around)) if has_begun or is_asked else None
+        if found is None and not is_asked:
+            if has_place:
                 if text(pod, "status", "phase") in ("Pending", "Running"):
                     found = explain_starting(pod, around)
             elif text(pod, "status", "phase") in ("Pending", ""):
-                found = explain_unscheduled(
-                    pod, people_say(pod), around.events_of(pod), around.observed.nodes, around.now
-                )
+                found = explain_unscheduled(pod, people_say(pod), around.events_of(pod), around.fit(pod), around.now)
         if found is not None:
             yield found
 

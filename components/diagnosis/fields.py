@@ -1,27 +1,29 @@
 """Reads fields of the cluster's objects, which may lack anything and hold anything: a wrong shape reads as absent."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 Object = Mapping[str, Any]
 
-_NONE: Mapping[str, Any] = {}
+_NONE: dict[str, Any] = {}
 
 
 def part(item: Object, *path: str) -> Object:
     """The mapping at that path; empty when there is none."""
     value: Any = item
     for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value if isinstance(value, Mapping) else _NONE
+        if not isinstance(value, dict):
+            return _NONE
+        value = value.get(name)
+    return value if isinstance(value, dict) else _NONE
 
 
 def parts(item: Object, *path: str) -> list[Object]:
     """The mappings in the list at that path."""
     value = part(item, *path[:-1]).get(path[-1])
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, Sequence) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list | tuple) else []
 
 
 def text(item: Object, *path: str) -> str:

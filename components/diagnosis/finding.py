@@ -68,7 +68,7 @@ class Finding:
         """As the answer to `why`."""
         who = self.who
         if self.others:
-            who = f"{self.who} and {len(self.others)} more"
+            who = f"{self.who} (and {len(self.others)} more)"
         evidence = self.evidence
         if self.others:
             evidence = (*evidence, Evidence(object="also", field=self.reason, value=_listed(self.others)))
@@ -95,15 +95,13 @@ def one_line(value: str, limit: int = 300) -> str:
 
 def merged(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """One finding a cause, the first to be named first."""
-    alike: dict[tuple[str, str], Finding] = {}
+    alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in sorted(findings, key=lambda item: item.order):
-        key = (finding.reason, finding.key or finding.cause)
-        first = alike.get(key)
-        if first is None:
-            alike[key] = finding
-        elif finding.who != first.who and finding.who not in first.others:
-            alike[key] = replace(first, others=(*first.others, finding.who))
-    return tuple(sorted(alike.values(), key=lambda item: item.order))
+        alike.setdefault((finding.reason, finding.key or finding.cause), []).append(finding)
+    return tuple(
+        replace(first, others=tuple(dict.fromkeys(item.who for item in rest if item.who != first.who)))
+        for first, *rest in alike.values()
+    )
 
 
 @dataclass(frozen=True)

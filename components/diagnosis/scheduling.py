@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Protocol
 
 from components.contracts.units import format_size
 from components.diagnosis.constraints import Limit, Removal, Verdict, read_verdict
 from components.diagnosis.fields import Object, condition, moment, part, parts, text
 from components.diagnosis.finding import Finding, Life, Urgency, one_line
-from components.diagnosis.node_fit import Fit, fit_of, requests_of
+from components.diagnosis.node_fit import Fit, requests_of
 from components.diagnosis.verdict import Actor, Evidence
 
 _ACCELERATOR = re.compile(r"(?:^|[./-])(?:gpu|gpus|tpu|mig-[\w.]+|neuron\w*|gaudi|npu|xpu|i915|shared-gpu)(?:$|[./-])")
@@ -17,7 +18,7 @@ _NO_SCHEDULER_SECONDS = 60.0
 
 
 def explain_unscheduled(
-    pod: Object, who: str, events: Sequence[Object], nodes: Sequence[Object] | None, now: datetime
+    pod: Object, who: str, events: Sequence[Object], fit: Fit | None, now: datetime
 ) -> Finding | None:
     """Why that pod, which has no node, has none."""
     scheduled = condition(pod, "PodScheduled")
@@ -38,7 +39,6 @@ def explain_unscheduled(
             evidence=facts,
         )  # fmt: skip
     verdict = read_verdict(message)
-    fit = fit_of(pod, nodes) if nodes is not None else None
     facts = (*facts, *_counted(verdict), *_of_nodes(pod, fit))
     if any(event.get("reason") == "TriggeredScaleUp" for event in events):
         return Finding(
@@ -207,9 +207,12 @@ def _sentence(pod: Object, verdict: Verdict, lead: Removal | None) -> str:
     return total + ", ".join(said)
 
 
-def _counted(verdict: Verdict) -> Iterator[Evidence]:
-    for item in verdict.removals:
-        yield Evidence(object="scheduler", field=f"removes {item.num_nodes} nodes", value=one_line(item.text))
+@lru_cache(maxsize=256)
+def _counted(verdict: Verdict) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(object="scheduler", field=f"removes {item.num_nodes} nodes", value=one_line(item.text))
+        for item in verdict.removals
+    )
 
 
 def _of_nodes(pod: Object, fit: Fit | None) -> Iterator[Evidence]:

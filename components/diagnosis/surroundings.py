@@ -11,6 +11,7 @@ from components.contracts.cluster_names import (
     GENERATION_LABEL,
 )
 from components.diagnosis.fields import Object, event_at, name_of, part, parts, text, uid_of
+from components.diagnosis.node_fit import Fit, fit_of
 from components.diagnosis.observed import Observed
 
 WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
@@ -29,10 +30,25 @@ class Surroundings:
     generation: int
     workflow: Object
     _events: Mapping[str, Sequence[Object]] = field(default_factory=dict)
+    _fits: dict[str, Fit] = field(default_factory=dict)
 
     def events_of(self, item: Object) -> Sequence[Object]:
         """Events about that very object, oldest first: those of an older one of the same name are not its own."""
-        return self._events.get(uid_of(item), ())
+        found = self._events.get(uid_of(item), ())
+        if len(found) < 2:
+            return found
+        return sorted(found, key=lambda event: at.timestamp() if (at := event_at(event)) is not None else 0.0)
+
+    def fit(self, pod: Object) -> Fit | None:
+        """How the nodes suit that pod; None when they may not be listed. Pods of a gang are alike, so this is kept."""
+        if self.observed.nodes is None:
+            return None
+        spec = part(pod, "spec")
+        chooses = ("nodeSelector", "affinity", "tolerations", "containers", "initContainers")
+        key = repr([spec.get(name) for name in chooses])
+        if key not in self._fits:
+            self._fits[key] = fit_of(pod, self.observed.nodes)
+        return self._fits[key]
 
     @property
     def gang_pods(self) -> tuple[Object, ...]:
@@ -63,8 +79,6 @@ def surroundings_of(observed: Observed, now: datetime) -> Surroundings:
     by_uid: dict[str, list[Object]] = {}
     for event in observed.events:
         by_uid.setdefault(text(event, "involvedObject", "uid"), []).append(event)
-    for found in by_uid.values():
-        found.sort(key=lambda event: at.timestamp() if (at := event_at(event)) is not None else 0.0)
     by_uid.pop("", None)
     return Surroundings(observed, now, tuple(newest.values()), generation, workflow, by_uid)
 

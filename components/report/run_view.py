@@ -38,7 +38,7 @@ def read_run_view(
     record = reader.read(layout.run_record_key(run), RunRecord) or record
     checkpoints: tuple[CheckpointRow, ...] = ()
     claim: ClaimView | None = None
-    if record is not None:
+    if record is not None and record.experiment and record.model_version:  # else nobody's: a Workflow not of ours
         try:
             checkpoints, claim = read_checkpoints(ledger or Ledger(store, record.experiment, record.model_version))
         except ArgosyError as error:

@@ -129,7 +129,7 @@ def why_lines(diagnosis: Diagnosis) -> list[str]:
     lines = [headline(diagnosis), ""]
     if diagnosis.since:
         lines.append(f"since   {local_time(diagnosis.since)}")
-    lines.append(f"acts    {diagnosis.actor.value}")
+    lines.append(f"acts    {diagnosis.actor.who}: {diagnosis.actor.value}")
     rows = [(item.object, item.field, in_this_shell(plain_line(item.value))) for item in diagnosis.evidence]
     for previous, row in zip([("", "", ""), *rows], rows, strict=False):
         is_repeated = row[:2] == previous[:2]

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from components.cluster.kinds import EVENTS, JOB_SETS, JOBS, NODES, PODS, Kind
+from components.cluster.base import NotServed
+from components.cluster.kinds import EVENTS, JOB_SETS, JOBS, LOCAL_QUEUES, NODES, PODS, WORKLOADS, Kind
 from components.contracts.clock import now_text
 from components.contracts.cluster_names import RUN_LABEL
 from components.diagnosis.fields import name_of, parts, text, uid_of
@@ -24,10 +26,9 @@ Object = dict[str, Any]
 
 _PAGE = 5000
 """Objects a request: one answer of all events beats many that select, and is 4 MB."""
-_QUEUED = Kind("kueue.x-k8s.io/v1beta1", "workloads", "Workload")
-_QUEUES = Kind("kueue.x-k8s.io/v1beta1", "localqueues", "LocalQueue")
-_QUEUED_NEWER = Kind("kueue.x-k8s.io/v1beta2", "workloads", "Workload")
-_QUEUES_NEWER = Kind("kueue.x-k8s.io/v1beta2", "localqueues", "LocalQueue")
+_OWN_VALUES = ("argosy", "kubernetes", "/argosy/home", "/argosy/out", "us-east-1")
+"""Of variables that every pod of ours has: no secrets, and in the names of many things."""
+_OLDER_KUEUE = tuple(replace(kind, api_version="kueue.x-k8s.io/v1beta1") for kind in (WORKLOADS, LOCAL_QUEUES))
 
 
 def observe(run: "LocalRun | ClusterRun") -> Observed:
@@ -52,6 +53,8 @@ def _observe_cluster(run: "ClusterRun", cluster: "KubernetesCluster") -> Observe
     def listed(kind: Kind, labels: str = "") -> list[Object] | None:
         try:
             return list(cluster.list(kind, labels=labels, page=_PAGE).items)
+        except NotServed:
+            return None if kind.group.startswith("kueue") else []
         except ArgosyError as error:
             withheld[kind.plural] = str(error)
             return None
@@ -75,7 +78,6 @@ def _observe_cluster(run: "ClusterRun", cluster: "KubernetesCluster") -> Observe
         }  # fmt: skip
         found["events"] = _about(events.result() or [], found)
         listed_nodes = nodes.result()
-    withheld.pop(JOB_SETS.plural, None) if jobs.result() is not None and not jobsets.result() else None
     return observed_of(run.name, cluster.namespace, view, found, listed_nodes, withheld)
 
 
@@ -86,7 +88,8 @@ def observed_of(
     """Evidence from raw objects: pruned, and without secrets."""
     secrets = [*secret_values(view.description), *secret_values(dict(found))]
     names = {name_of(item) for items in found.values() for item in items} | {name_of(item) for item in nodes or ()}
-    mask = masking(secrets, {run, namespace, view.experiment, view.storage, *names, *_images(found.get("pods", ()))})
+    ordinary = {run, namespace, view.experiment, view.storage, *_OWN_VALUES, *names, *_images(found.get("pods", ()))}
+    mask = masking(secrets, ordinary)
     objects: dict[str, Any] = {kind: tuple(kept(kind, item, mask) for item in items) for kind, items in found.items()}
     keys = _selecting(found.get("pods", ()))
     return Observed(
@@ -103,7 +106,7 @@ def _queue(
     if not any(text(item, "metadata", "labels", QUEUE_LABEL) for item in gangs):
         return [], []
     uids = {uid_of(item) for item in gangs}
-    for workloads_kind, queues_kind in ((_QUEUED_NEWER, _QUEUES_NEWER), (_QUEUED, _QUEUES)):
+    for workloads_kind, queues_kind in ((WORKLOADS, LOCAL_QUEUES), _OLDER_KUEUE):
         futures = pool.submit(listed, workloads_kind), pool.submit(listed, queues_kind)
         workloads, queues = (future.result() for future in futures)
         if workloads is not None:

@@ -5,7 +5,7 @@
 
 import sys
 
-from tests.benchmarks import checkpoints, cluster, command_line, data, data_reading, failures, storage, whole_run
+from tests.benchmarks import checkpoints, cluster, command_line, data, data_reading, failures, storage, whole_run, why
 
 SUITES = {
     "command-line": command_line.figures,
@@ -15,6 +15,7 @@ SUITES = {
     "storage": storage.figures,
     "run": whole_run.figures,
     "failures": failures.figures,
+    "why": why.figures,
     "cluster": cluster.figures,
 }
 NEEDS_A_CLUSTER = ("cluster",)
