@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import click
-
 from components.cluster.base import Forbidden, NotServed
 from components.cluster.kinds import (
     CRON_WORKFLOWS,
@@ -27,7 +25,7 @@ _LOOKED_AT: Mapping[str, Kind] = {
 
 
 def drift_lines(objects: Sequence[Object], place: PlaceOptions) -> tuple[str, list[str]]:
-    """Where was looked, for people, and every difference from `objects`. What may not be read is said on stderr."""
+    """Where was looked, for people, and every difference from `objects`; what may not be looked at counts as one."""
     asked = place if place.target else replace(place, target=_default_target(place))
     target = resolve_target(asked)
     described = str(objects[0]["metadata"].get("namespace") or "")
@@ -57,7 +55,7 @@ def _lines_of(item: Object, argo: Argo) -> Iterator[str]:
     try:
         live = _read(item, argo)
     except (Forbidden, NotServed) as error:
-        click.echo(f"{kind} {name}: cannot be looked at: {error}", err=True)
+        yield f"{kind} {name}: cannot be looked at: {error}"
         return
     if live is None:
         yield f"{kind} {name}: is not there; apply the render"
