@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from components.cluster.base import AlreadyThere, Cluster, Object
 from components.cluster.kinds import DEPLOYMENTS, JOB_SETS, JOBS, PODS, SECRETS, SERVICES, Kind
 from components.cluster.live import LiveObjects
+from components.cluster.named import missing_objects, named_objects
 from components.contracts.cluster_names import GANG_LABEL, JANITOR_NAME, RUN_LABEL
 from components.contracts.gang import AgentProcess, GangSpec
 from components.contracts.names import gang_name
@@ -75,6 +76,7 @@ class PodsBackend:
         self._wakeup, self._log = wakeup, log
         self._current: _Current | None = None
         self._require_images()
+        self._require_objects()
         self._require_janitor()
 
     # --- the protocol
@@ -254,6 +256,12 @@ class PodsBackend:
         if lacking:
             raise BadInput("NoImage", f"worker pods need {' and '.join(lacking)}",
                            "set them in the run description, or as parameters of the Workflow")  # fmt: skip
+
+    def _require_objects(self) -> None:
+        problems = missing_objects(self._cluster, list(named_objects(self._options)))
+        if problems:
+            where = f"namespace {self._cluster.namespace}"
+            raise BadInput("MissingObjects", f"the description names what {where} does not have", problems=problems)
 
     def _require_janitor(self) -> None:
         if self._options.lost_node.policy != "force_after":

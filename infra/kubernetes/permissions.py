@@ -84,6 +84,7 @@ SUBMITTER = Account(
         Rule(*_WORKFLOWS, ("create", "get", "list", "watch", "patch"), "submit, follow, stop"),
         Rule("argoproj.io", ("workflowtemplates",), ("get",), "submit --from-template"),
         Rule("", ("pods/log",), ("get",), "logs of a stage that is still running"),
+        Rule("apps", ("deployments",), ("get",), "is there a janitor", names=("argosy-janitor",)),
         Rule("kueue.x-k8s.io", ("localqueues",), ("get", "list"), "is there such a queue, is it open"),
     ),
     is_for_people=True,

@@ -14,13 +14,20 @@ from components.errors import ArgosyError, BadInput, ExitCode
 from components.storage.base import open_store
 from infra.argo.argo import Argo, Workflow
 from infra.argo.content import is_edited
-from infra.argo.submission import MODEL_VERSION_LABEL, require_fit_for_cluster, workflow_from_template, workflow_of
+from infra.argo.submission import (
+    MODEL_VERSION_LABEL,
+    require_fit_for_cluster,
+    runs_selector,
+    workflow_from_template,
+    workflow_of,
+)
 from infra.argo.submitted import Submitted, forget_submitted, note_submitted
-from infra.argo.view import parameters_of, storage_environment_of, storage_of
+from infra.argo.view import is_over, parameters_of, storage_environment_of, storage_of
 from infra.local.client import home
 from pipelines.cli.cluster_run import ClusterRun
 from pipelines.cli.follow import announce, detached, follow_to_end
 from pipelines.cli.queue_check import require_room
+from pipelines.cli.readiness import require_ready
 from pipelines.cli.ship import ship_code
 from pipelines.cli.targets import Target
 
@@ -38,22 +45,25 @@ def submit_description(
     require_fit_for_cluster(
         storage=storage, image=values.get("image", ""), platform_image=values.get("platform_image", "")
     )
-    _require_free(config, storage)
     argo = _with_namespace(target, manifest).connect()
+    _require_free(config, storage, argo)
+    run = new_run_name(config.experiment)
+
+    def workflow(**more: str) -> Workflow:
+        values = {"storage": storage, "run": run, **more}
+        return workflow_of(manifest, name=run, run=run, parameters=values, instance_id=target.instance_id)
+
+    argo.lint(workflow())
+    require_ready(config, argo)
     require_room(config, argo)
     code = ship_code(config, open_store(storage, config.store_options), workdir=source.workdir)
-    run = new_run_name(config.experiment)
-    workflow = workflow_of(
-        manifest, name=run, run=run, parameters={"storage": storage, "run": run, **code},
-        instance_id=target.instance_id,
-    )  # fmt: skip
     submitted = Submitted(
         run=run, experiment=config.experiment, model_version=config.model_version, place=target.place(argo),
         storage=storage, created_at=now_text(), argv=tuple(sys.argv), description=config.as_json(),
         code=code.get("code", ""),
     )  # fmt: skip
     text = f"target {target.name} ({argo.place}): run {run} of {source.origin}, storage {storage}"
-    return _submit(submitted, workflow, target, argo, text=text, detach=detach, output=output)
+    return _submit(submitted, workflow(**code), target, argo, text=text, detach=detach, output=output)
 
 
 def _with_namespace(target: Target, manifest: Mapping[str, Any]) -> Target:
@@ -95,6 +105,7 @@ def submit_template(name: str, given: Mapping[str, str], target: Target, *, deta
         argv=tuple(sys.argv),
     )  # fmt: skip
     text = f"target {target.name} ({argo.place}): run {run} of template {name}, storage {storage}"
+    argo.lint(workflow)
     return _submit(submitted, workflow, target, argo, text=text, detach=detach, output=output)
 
 
@@ -103,7 +114,6 @@ def _submit(
 ) -> int:
     run = ClusterRun(submitted, target)
     run.argo = argo
-    argo.lint(workflow)
     announce(text, output)
     go_on = detached if detach else follow_to_end
     try:
@@ -128,7 +138,7 @@ def _starter(run: ClusterRun, workflow: Workflow, *, follows: bool) -> Callable[
     return start
 
 
-def _require_free(config: "TrainConfig", storage: str) -> None:
+def _require_free(config: "TrainConfig", storage: str, argo: Argo) -> None:
     """Refuse early what the launch stage would refuse, as far as the storage can be asked from here."""
     from components.ledger.ledger import Ledger, RunActive, is_gone
     from components.storage.base import open_store
@@ -140,5 +150,10 @@ def _require_free(config: "TrainConfig", storage: str) -> None:
         # The cluster has its own way and its own credentials; its preflight stage tells.
         click.echo(f"cannot look into {storage} from here, so the cluster will have to: {error}", err=True)
         return
-    if held is not None and not is_gone(held.owner):
+    if held is None or is_gone(held.owner):
+        return
+    # A run of this place that is over may have left its claim: terminated, or its launcher was lost for good. One of
+    # another place cannot be seen from here.
+    found = argo.list(labels=runs_selector(held.run)) if held.owner.cluster else ()
+    if not found or any(not is_over(item) for item in found):
         raise RunActive(held, experiment=config.experiment, model_version=config.model_version)

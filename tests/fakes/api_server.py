@@ -18,7 +18,17 @@ from urllib.parse import parse_qs, urlsplit
 import yaml
 
 APIS = {
-    "/api/v1": ("pods", "events", "configmaps", "namespaces", "secrets", "services", "nodes", "serviceaccounts"),
+    "/api/v1": (
+        "pods",
+        "events",
+        "configmaps",
+        "namespaces",
+        "secrets",
+        "services",
+        "nodes",
+        "serviceaccounts",
+        "persistentvolumeclaims",
+    ),
     "/apis/apps/v1": ("deployments",),
     "/apis/argoproj.io/v1alpha1": ("workflows", "workflowtemplates"),
     "/apis/batch/v1": ("jobs",),

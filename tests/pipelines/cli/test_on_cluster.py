@@ -23,6 +23,7 @@ from tests.pipelines.test_command_line import imported_by
 
 DIGEST = "argosy@sha256:" + "a" * 64
 ACCOUNTS = "/api/v1/namespaces/ml/serviceaccounts"
+JANITOR = "/apis/apps/v1/namespaces/ml/deployments/argosy-janitor"
 FOLDER = "/apis/argoproj.io/v1alpha1/namespaces/ml/workflows"
 
 
@@ -90,6 +91,7 @@ def shell(
         server.put("/api/v1/namespaces/ml", {"metadata": {"name": "ml"}})
         for name in ("argosy-stage", "argosy-launcher"):
             server.put(f"{ACCOUNTS}/{name}", {"metadata": {"name": name}})
+        server.put(JANITOR, {"metadata": {"name": "argosy-janitor"}})
         yield Shell(server, storage, capsys)
 
 
@@ -186,7 +188,12 @@ def test_what_the_cluster_refuses_leaves_nothing_behind(shell: Shell, home: Path
     assert "NotSignedIn: " in text
     assert list(home.rglob("*.json")) == []
     shell.server.token = "good"
-    shell.server.faults += [let_through, let_through, answer(403, 'User "ann" cannot create resource "workflows"')]
+    shell.server.faults += [
+        let_through,
+        let_through,
+        let_through,
+        answer(403, 'User "ann" cannot create resource "workflows"'),
+    ]
     code, text = shell(
         "submit", "--target", "kubernetes", "--set", f"storage={shell.store.uri}", "--set", f"platform_image={DIGEST}"
     )
