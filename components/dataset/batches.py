@@ -147,6 +147,22 @@ def row_columns(row: dict[str, Any]) -> tuple[tuple[Column, ...], list[Value]]:
     return tuple(columns), values
 
 
+def type_of_value(kind: type) -> FieldType:
+    """What a field holds whose values JSON gives as `kind`."""
+    return _TYPES.get(kind, "json")
+
+
+def encode_all(values: Sequence[Any], kind: FieldType) -> list[Value]:
+    """`encode` of many values, which are Python's own for that type. Raises ValueError."""
+    match kind:
+        case "text":
+            return [value.encode() for value in values]
+        case "int" if min(values) >= -(1 << 63) and max(values) < 1 << 63:
+            return [b"%d" % value for value in values]
+        case _:
+            return [encode(value, kind) for value in values]
+
+
 def encode(value: Any, kind: FieldType) -> bytes:
     """A Python value as the bytes of a field. Raises ValueError for what the type cannot hold."""
     match kind:

@@ -21,6 +21,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-loads = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_object).decode
-"""The value of one JSON text. Raises ValueError, KeyTwice, RecursionError. Made once: `json.loads` with arguments makes
-a decoder a call, and looks for other encodings."""
+_DECODER: Any = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_object)
+"""Made once: `json.loads` with arguments makes a decoder a call, and looks for other encodings."""
+loads = _DECODER.decode
+"""The value of one JSON text. Raises ValueError, KeyTwice, RecursionError."""
+scan = _DECODER.scan_once
+"""The value that begins at a place of a text, and where it ends. Raises what `loads` does, and StopIteration."""

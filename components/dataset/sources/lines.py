@@ -1,16 +1,17 @@
-"""Records that are lines: plain text, or a JSON object each. A range of a file owns the lines that begin in it.
+"""Records that are lines. A range of a file owns the lines that begin in it.
 
 So a file of any size is cut without reading it: who reads a range starts one byte early, skips to the first new line,
 and goes on past the end until its last line is complete.
 """
 
-import codecs
-from collections.abc import Iterator, Sequence
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, compress
+from operator import methodcaller
+from typing import Any, NamedTuple
 
-from components.dataset import strict_json
-from components.dataset.batches import Column, Sample, Value, encode, row_columns
-from components.dataset.blobs import READ_BYTES, Blobs, Changed, Unreadable
+from components.dataset.batches import BATCH_SAMPLES, Batch, Column, Run, Value
+from components.dataset.blobs import Blobs, Changed, Unreadable
 from components.dataset.inputs import Input
 from components.dataset.planning import MAX_RECORD_BYTES
 from components.dataset.sources.findings import Findings, damaged
@@ -18,20 +19,30 @@ from components.dataset.sources.packed import is_packed, unpacked
 from components.dataset.sources.pieces import Piece, pieces_of
 
 LINE_FIELD = "txt"
+_ENDS_AS_ON_WINDOWS = methodcaller("endswith", b"\r")
+_PIECE_BYTES = 1 << 20
+"""What is read at once: its lines and what they are made into lie in memory too, and in the cache if they are few."""
 
 
-def lines(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[tuple[Input, int, bytes]]:
-    """Input, offset and content of every line that is not empty, line ends taken off."""
+class Lines(NamedTuple):
+    """Consecutive lines of an input."""
+
+    item: Input
+    places: list[int]
+    lines: list[bytes]
+
+
+def lines(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[Lines]:
+    """Offset and content of every line that is not empty, line ends taken off; many at a time."""
     for item, pieces in pieces_of(inputs, blobs, _early):
         if not item.start:
             findings.count("num_inputs")
         findings.count("input_bytes", item.stop - item.start)
         place = item.start
         try:
-            for place, line in _split(*unpacked(item, pieces), blobs):
-                line = line.removesuffix(b"\r")
-                if line:
-                    yield item, place, line
+            for places, some in _split(*unpacked(item, pieces), blobs):
+                place = places[-1]
+                yield _told(item, places, some)
         except Changed as changed:
             findings.failed(changed)
         except Unreadable as unreadable:
@@ -39,66 +50,35 @@ def lines(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator
             raise damaged(blobs.uri_of(item.path), unreadable.reason, where) from unreadable
 
 
-def text_samples(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[tuple[Input, int, Sample]]:
+def text_runs(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[Run]:
     """A sample a line, its text in the field `txt`."""
     columns = (Column(LINE_FIELD, "text"),)
-    for item, place, line in lines(inputs, blobs, findings):
+    for item, places, some in lines(inputs, blobs, findings):
+        try:
+            b"\n".join(some).decode()
+        except UnicodeDecodeError:
+            places, some = _decodable(item, places, some, findings)
+        if some:
+            yield Run(item, places, Batch(place_keys(item, places), columns, [list[Value](some)]))
+
+
+def _decodable(item: Input, places: list[int], some: list[bytes], findings: Findings) -> tuple[list[int], list[bytes]]:
+    kept, found = list[int](), list[bytes]()
+    for place, line in zip(places, some, strict=True):
         try:
             line.decode()
         except UnicodeDecodeError as error:
             reject_utf8(findings, item, place, line, error)
             continue
-        yield item, place, Sample(place_key(item, place), columns, (line,))
+        kept.append(place)
+        found.append(line)
+    return kept, found
 
 
-def json_samples(
-    inputs: Sequence[Input], blobs: Blobs, findings: Findings, *, key_field: str | None
-) -> Iterator[tuple[Input, int, Sample]]:
-    """A sample a JSON object."""
-    for item, place, row in rows(inputs, blobs, findings):
-        try:
-            columns, values = row_columns(row)
-            key = place_key(item, place) if key_field is None else key_of(row, key_field)
-        except ValueError as error:
-            findings.reject(item.path, str(error), offset=place)
-            continue
-        yield item, place, Sample(key, columns, values)
-
-
-def json_texts(
-    inputs: Sequence[Input], blobs: Blobs, findings: Findings, *, text_field: str
-) -> Iterator[tuple[Input, int, Value]]:
-    """One field of every JSON object, which must be text."""
-    for item, place, row in rows(inputs, blobs, findings):
-        text = row.get(text_field)
-        if not isinstance(text, str):
-            found = (
-                f"no field {text_field!r}" if text is None else f"{type(text).__name__}, not text, in {text_field!r}"
-            )
-            findings.reject(item.path, f"it has {found}", offset=place)
-            continue
-        try:
-            yield item, place, encode(text, "text")
-        except UnicodeEncodeError as error:
-            findings.reject(item.path, f"its text is not Unicode: {error.reason}", offset=place)
-
-
-def rows(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[tuple[Input, int, dict[str, Any]]]:
-    """The JSON objects of the lines."""
-    for item, place, line in lines(inputs, blobs, findings):
-        try:
-            row = strict_json.loads(str(line.removeprefix(codecs.BOM_UTF8), "utf-8", "surrogatepass"))
-        except UnicodeDecodeError as error:
-            reject_utf8(findings, item, place, line, error)
-            continue
-        except (ValueError, RecursionError) as error:
-            why = str(error) if isinstance(error, strict_json.KeyTwice) else f"it is not JSON: {error}"
-            findings.reject(item.path, why, offset=place, content=line)
-            continue
-        if isinstance(row, dict):
-            yield item, place, row
-        else:
-            findings.reject(item.path, f"it is no JSON object, but {type(row).__name__}", offset=place, content=line)
+def place_keys(item: Input, places: Iterable[int]) -> list[str]:
+    """`place_key` of many records."""
+    start = place_key(item, 0)[:-12]
+    return [f"{start}{place:012d}" for place in places]
 
 
 def place_key(item: Input, place: int) -> str:
@@ -126,40 +106,54 @@ def reject_utf8(findings: Findings, item: Input, place: int, line: Value, error:
 
 def _early(item: Input) -> Iterator[tuple[int, int]]:
     start = max(0, item.start - 1)
-    yield start, min(item.stop, start + READ_BYTES)
-    for place in range(start + READ_BYTES, item.stop, READ_BYTES):
-        yield place, min(item.stop, place + READ_BYTES)
+    yield start, min(item.stop, start + _PIECE_BYTES)
+    for place in range(start + _PIECE_BYTES, item.stop, _PIECE_BYTES):
+        yield place, min(item.stop, place + _PIECE_BYTES)
 
 
-def _split(item: Input, pieces: Iterator[Piece], blobs: Blobs) -> Iterator[tuple[int, bytes]]:
+def _split(item: Input, pieces: Iterator[Piece], blobs: Blobs) -> Iterator[tuple[list[int], list[bytes]]]:
     """The lines that begin in [start, stop), with their offsets."""
     held, num_held, place, is_skipping = list[bytes](), 0, max(0, item.start - 1), item.start > 0
     for piece in _and_on(item, pieces, blobs):
         if isinstance(piece.data, Changed | Unreadable):
             raise piece.data
-        first, *others = piece.data.split(b"\n")
+        first, *complete = piece.data.split(b"\n")
         held.append(first)
         num_held += len(first)
-        if others:
-            *complete, last = [b"".join(held), *others]
+        if complete:
+            last = complete.pop()
+            complete.insert(0, b"".join(held))
             held, num_held = [last], len(last)
-            for line in complete:
-                if place >= item.stop:
+            for start in range(0, len(complete), BATCH_SAMPLES):
+                some = complete[start : start + BATCH_SAMPLES]
+                *places, place = accumulate([len(line) + 1 for line in some], initial=place)
+                count = len(places) if places[-1] < item.stop else bisect_left(places, item.stop)
+                first_own = int(is_skipping)
+                if count > first_own:
+                    yield places[first_own:count], some[first_own:count]
+                if count < len(places):
                     return
-                if not is_skipping:
-                    yield place, line
                 is_skipping = False
-                place += len(line) + 1
         if piece.start + len(piece.data) >= item.stop and (is_skipping or place >= item.stop):
             return  # no line begins here, or the next one is another range's
         if num_held > MAX_RECORD_BYTES:
             raise Unreadable(item.path, f"a line is longer than {MAX_RECORD_BYTES} bytes", place)
     if num_held and not is_skipping and place < item.stop:
-        yield place, b"".join(held)
+        yield [place], [b"".join(held)]
+
+
+def _told(item: Input, places: list[int], some: list[bytes]) -> Lines:
+    """The lines without what ends them on Windows, and without empty ones."""
+    if any(map(_ENDS_AS_ON_WINDOWS, some)):
+        some = [line.removesuffix(b"\r") for line in some]
+    if not all(some):
+        places = list(compress(places, some))
+        some = list(filter(None, some))
+    return Lines(item, places, some)
 
 
 def _and_on(item: Input, pieces: Iterator[Piece], blobs: Blobs) -> Iterator[Piece]:
     """The planned pieces, then what follows them, for the end of the last line."""
     yield from pieces
-    for place in range(item.stop, item.size, READ_BYTES // 8):
-        yield Piece(place, blobs.read(item, place, min(item.size, place + READ_BYTES // 8)))
+    for place in range(item.stop, item.size, _PIECE_BYTES // 2):
+        yield Piece(place, blobs.read(item, place, min(item.size, place + _PIECE_BYTES // 2)))

@@ -1,7 +1,7 @@
 """The records of a shard's inputs: as documents to be packed into sequences, or as samples."""
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby, starmap
 from typing import NamedTuple
 
 from components.contracts.dataset import PackingOptions, ReadOptions
@@ -9,12 +9,10 @@ from components.dataset.batches import Column, Run, Sample, Value, conform, runs
 from components.dataset.blobs import READ_BYTES, Blobs, Changed, Unreadable
 from components.dataset.inputs import Input
 from components.dataset.planning import extract
-from components.dataset.sources import files, lines, tar
+from components.dataset.sources import files, json_lines, lines, tar
 from components.dataset.sources.findings import Findings, damaged
 from components.dataset.sources.pieces import joined, pieces_of, whole
 from components.dataset.tokenizer import BYTES
-
-_TEXT = (Column("text", "bytes"),)
 
 
 class Documents(NamedTuple):
@@ -38,7 +36,7 @@ def documents(
     inputs: Sequence[Input], blobs: Blobs, findings: Findings, read: ReadOptions, options: PackingOptions
 ) -> Iterator[Documents | Part]:
     """The documents of format tokens, in order."""
-    for kind, run in itertools.groupby(inputs, key=lambda item: item.kind):
+    for kind, run in groupby(inputs, key=lambda item: item.kind):
         some = list(run)
         if kind in ("file", "grouped", "labelled"):
             is_bytes = options.tokenizer == BYTES
@@ -47,25 +45,19 @@ def documents(
             for item, sample in files.rows(some, blobs, findings):
                 yield Documents(item, (item.start,), (sample.values[0],))
         elif kind == "lines":
-            yield from _together(lines.lines(some, blobs, findings))
+            yield from starmap(Documents, lines.lines(some, blobs, findings))
         elif kind == "jsonl":
-            yield from _together(lines.json_texts(some, blobs, findings, text_field=read.text_field or "text"))
+            found = json_lines.texts(some, blobs, findings, text_field=read.text_field or "text")
+            yield from starmap(Documents, found)
         else:
             yield from _fields(some, blobs, findings, read)
-
-
-def _together(found: Iterable[tuple[Input, int, Value]]) -> Iterator[Documents]:
-    for item, places, (_, _, values) in runs_of(
-        (item, place, Sample("", _TEXT, (text,))) for item, place, text in found
-    ):
-        yield Documents(item, places, values[0])
 
 
 def samples(
     inputs: Sequence[Input], blobs: Blobs, findings: Findings, read: ReadOptions, schema: tuple[Column, ...]
 ) -> Iterator[Run]:
     """The samples of all other formats, in order; with the columns of `schema` if it has any."""
-    for kind, some in itertools.groupby(inputs, key=lambda item: item.kind):
+    for kind, some in groupby(inputs, key=lambda item: item.kind):
         for run in _runs(kind, list(some), blobs, findings, read):
             if not schema:
                 yield run
@@ -80,6 +72,10 @@ def samples(
 def _runs(kind: str, inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOptions) -> Iterator[Run]:
     if kind == "tar":
         return tar.runs(inputs, blobs, findings)
+    if kind == "lines":
+        return lines.text_runs(inputs, blobs, findings)
+    if kind == "jsonl":
+        return json_lines.runs(inputs, blobs, findings, key_field=read.key_field)
     return runs_of(_samples(kind, inputs, blobs, findings, read))
 
 
@@ -91,10 +87,6 @@ def _samples(
         return ((item, 0, sample) for item, sample in found)
     if kind == "row":
         return ((item, item.start, sample) for item, sample in files.rows(inputs, blobs, findings))
-    if kind == "lines":
-        return lines.text_samples(inputs, blobs, findings)
-    if kind == "jsonl":
-        return lines.json_samples(inputs, blobs, findings, key_field=read.key_field)
     from components.dataset.sources import parquet
 
     names = [field.name for field in read.fields]
