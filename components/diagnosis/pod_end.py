@@ -220,6 +220,8 @@ def _container_ended(pod: Object, container: Object, state: Object) -> Finding |
             "OutOfMemory", cause, Actor.PROGRAM, f"raise {what}, or make the batch or the model smaller", Life.ENDED,
             Urgency.BLOCKED, since, who, facts, key=name,
         )  # fmt: skip
+    if reason == "ContainerStatusUnknown" and "used to be Running" not in text(state, "message"):
+        return None  # it had not begun when its pod was ended
     if reason == "ContainerStatusUnknown":
         return Finding(
             "NodeLost", f"{{who}} was lost: its node {_node(pod)} no longer knows what became of it", Actor.PLATFORM,

@@ -9,6 +9,7 @@ from components.contracts.run_view import RunView, StageState, StageView
 from components.contracts.units import format_duration, parse_duration
 from components.diagnosis.gang import attempts_evidence, gang_waits_for, last_failure
 from components.diagnosis.pending import explain_pending
+from components.diagnosis.queue_place import diagnose_place
 from components.diagnosis.verdict import (
     COMMAND,
     OWN_WORDS,
@@ -20,7 +21,6 @@ from components.diagnosis.verdict import (
     max_restarts,
     resume_command,
 )
-from components.diagnosis.queue_place import diagnose_place
 from components.diagnosis.worker import explain_worker
 
 _SILENT_SECONDS = 60.0
@@ -91,11 +91,11 @@ def _first_line(stage: StageView) -> str:
 
 
 def _pending(view: RunView, stage: StageView) -> Diagnosis:
-    reason, cause, action = explain_pending(stage.engine_message)
+    found = explain_pending(stage.engine_message, stage.task).diagnosis()
     return Diagnosis(
-        reason=reason, cause=f"{stage.task} waits: {cause}: {_detail(stage.engine_message)}",
+        reason=found.reason, cause=f"{found.cause}: {_detail(stage.engine_message)}",
         since=stage.started_at or view.created_at,
-        actor=Actor.PLATFORM, action=action,
+        actor=found.actor, action=found.action,
         evidence=(
             Evidence(object=f"stage {stage.task}", field="cluster says", value=stage.engine_message),
             *_stages(view.stages),

@@ -48,6 +48,12 @@ def explain_unscheduled(
     return _by_constraint(pod, who, verdict, fit, since, facts, message)
 
 
+def explain_message(message: str, who: str) -> Finding:
+    """The same from the scheduler's message alone."""
+    verdict = read_verdict(message)
+    return _by_constraint({}, who, verdict, None, None, _counted(verdict), message)
+
+
 def is_accelerator(resource: str) -> bool:
     """Whether a resource is a device that computes."""
     return _ACCELERATOR.search(resource) is not None

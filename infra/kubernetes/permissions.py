@@ -45,6 +45,14 @@ class Account:
 _EXECUTOR = Rule("argoproj.io", ("workflowtaskresults",), ("create", "patch"), "Argo's wait container reports outputs")
 _WORKFLOWS = ("argoproj.io", ("workflows",))
 
+_WHY = (
+    Rule("", ("pods", "events"), ("list",), "why: what waits, and what is said about it"),
+    Rule("batch", ("jobs",), ("list",), "why a gang lacks pods"),
+    Rule("jobset.x-k8s.io", ("jobsets",), ("list",), "why a gang does not begin"),
+    Rule("kueue.x-k8s.io", ("workloads",), ("list",), "why a gang stays in its queue"),
+)
+"""Without one of these `why` names it, and answers from what is left. Nodes are a ClusterRole of their own."""
+
 STAGE = Account("argosy-stage", "shard, preflight, verify and retain", (_EXECUTOR,))
 LAUNCHER = Account(
     "argosy-launcher",
@@ -86,6 +94,7 @@ SUBMITTER = Account(
         Rule("", ("pods/log",), ("get",), "logs of a stage that is still running"),
         Rule("apps", ("deployments",), ("get",), "is there a janitor", names=("argosy-janitor",)),
         Rule("kueue.x-k8s.io", ("localqueues",), ("get", "list"), "is there such a queue, is it open"),
+        *_WHY,
     ),
     is_for_people=True,
 )
@@ -99,6 +108,7 @@ READER = Account(
         Rule("", ("resourcequotas",), ("get", "list"), "what is left of the namespace's share"),
         Rule("jobset.x-k8s.io", ("jobsets",), ("get", "list", "watch"), "gangs"),
         Rule("kueue.x-k8s.io", ("localqueues", "workloads"), ("get", "list", "watch"), "the queue"),
+        Rule("batch", ("jobs",), ("list",), "why a gang lacks pods"),
     ),
     is_for_people=True,
 )

@@ -72,8 +72,10 @@ def running(rank: int = 0, *, node: str = "gpu-1", **changes: Any) -> Object:
     return merged(a_pod(rank, node=node, status={"phase": "Running", "containerStatuses": [state]}), changes)
 
 
-def ended(rank: int, code: int, reason: str, seconds: float, *, asked: float | None = None, node: str = "g") -> Object:
-    state = {"terminated": {"exitCode": code, "reason": reason, "finishedAt": time(seconds)}}
+def ended(
+    rank: int, code: int, reason: str, seconds: float, *, asked: float | None = None, node: str = "g", said: str = ""
+) -> Object:
+    state = {"terminated": {"exitCode": code, "reason": reason, "finishedAt": time(seconds), "message": said}}
     pod = a_pod(rank, node=node, status={"phase": "Failed", "containerStatuses": [{"name": "program", "state": state}]})
     if asked is not None:
         pod["metadata"] |= {"deletionTimestamp": time(asked + 30), "deletionGracePeriodSeconds": 30}

@@ -187,7 +187,7 @@ ROWS: tuple[Row, ...] = (
      "admin", ("cannot end",)),
     ("an unknown disruption", evidence(taken("DeletionByMoonlight", "the moon is full")), "Disrupted", "admin",
      ("DeletionByMoonlight",)),
-    ("a kubelet that lost track", evidence(ended(0, 137, "ContainerStatusUnknown", 30)), "NodeLost", "admin", ()),
+    ("a kubelet that lost track", evidence(ended(0, 137, "ContainerStatusUnknown", 30, said="The container could not be located when the pod was deleted.  The container used to be Running")), "NodeLost", "admin", ()),
     # Admission
     ("a webhook that does not answer", creation_refused("Internal error occurred: failed calling webhook \"mpod.kb.io\": "
      "failed to call webhook: Post \"https://x\": connect: connection refused"), "WebhookSilent", "admin", ("mpod.kb.io",)),

@@ -6,17 +6,21 @@ from components.diagnosis.pending import explain_pending
 
 
 @pytest.mark.parametrize(
-    ("message", "reason"),
+    ("message", "reason", "who"),
     [
-        ('ErrImagePull: failed to pull and unpack image "localhost/x@sha256:aa": failed', "ImageNotPulled"),
-        ('ImagePullBackOff: Back-off pulling image "x"', "ImageNotPulled"),
-        ('CreateContainerConfigError: secret "wrong" not found', "PodIncomplete"),
-        ("Unschedulable: 0/2 nodes are available: 2 Insufficient memory.", "Unschedulable"),
-        ('pods "x" is forbidden: exceeded quota: team, requested: pods=1', "QuotaExceeded"),
-        ('pods "x" is forbidden: violates PodSecurity "restricted:latest"', "NotAdmitted"),
-        ("PodInitializing", "Pending"),
-        ("", "Pending"),
+        ('ErrImagePull: failed to pull and unpack image "localhost/x@sha256:aa": failed', "ImageNotPulled", "you"),
+        ('ImagePullBackOff: Back-off pulling image "x"', "ImageNotPulled", "you"),
+        ('CreateContainerConfigError: secret "wrong" not found', "SecretMissing", "you"),
+        ("Unschedulable: 0/2 nodes are available: 2 Insufficient memory.", "MemoryShortage", "wait"),
+        ("Unschedulable: 0/2 nodes are available: 2 node(s) failed frobnication.", "Unknown", "admin"),
+        ('pods "x" is forbidden: exceeded quota: team, requested: pods=1', "NamespaceQuota", "wait"),
+        ('pods "x" is forbidden: violates PodSecurity "restricted:latest": hostNetwork', "PodSecurity", "admin"),
+        ("PodInitializing", "Pending", "admin"),
+        ("", "Pending", "admin"),
     ],
 )  # fmt: skip
-def test_what_the_cluster_says_about_a_pod_that_waits_has_a_cause(message: str, reason: str) -> None:
-    assert explain_pending(message)[0] == reason
+def test_what_the_cluster_says_about_a_pod_that_waits_has_a_cause(message: str, reason: str, who: str) -> None:
+    found = explain_pending(message, "preflight").diagnosis()
+
+    assert (found.reason, found.actor.who) == (reason, who)
+    assert found.cause.startswith("preflight ")

@@ -119,10 +119,10 @@ def test_a_run_is_submitted_looked_at_explained_stopped_and_listed_by_its_name_a
     shell.becomes(name, "Running", a_pod(name, "preflight", "Pending", "ImagePullBackOff: no such image"))
     code, text = shell("status")
     assert (code, text.splitlines()[0]) == (0, f"{name}  Submitted")
-    words = "ImageNotPulled: preflight waits: its image cannot be pulled: ImagePullBackOff: no such image; check image"
+    words = "ImageNotFound: preflight waits: its image is not in its registry: ImagePullBackOff: no such image; correct"
     assert words in text
     code, text = shell("why", name, "-o", "json")
-    assert json.loads(text)["reason"] == "ImageNotPulled"
+    assert json.loads(text)["reason"] == "ImageNotFound"
 
     assert shell("stop", name)[0] == 0
     assert shell.workflow(name)["spec"]["shutdown"] == "Stop"
