@@ -11,6 +11,13 @@ from tests.benchmarks.measure import ENTRY, ROOT, Figure, paired_cpu_ratio, pyth
 
 NUM_LOG_LINES = 10_000
 
+ON_A_CLUSTER = [
+    word for text in (
+        "storage=s3://models/argosy", f"image=train@sha256:{'a' * 64}", f"platform_image=argosy@sha256:{'a' * 64}",
+        "namespace=research", "gitops={schedules: ['@daily']}",
+    ) for word in ("--set", text)
+]  # fmt: skip
+
 FINISHED_RUN = ["submit", "--recipe", "smoke", "--set", "checkpoint=none"]
 
 
@@ -19,6 +26,9 @@ def figures() -> Iterator[Figure]:
     yield Figure("validate, whole process", wall_seconds(python(ENTRY, "validate")), "s", 0.35)
     ratio = paired_cpu_ratio(python(ENTRY, "compile"), python("-c", "import hera.workflows"))
     yield Figure("compile / import hera.workflows, CPU", ratio, "ratio", 1.15)
+    renders = python(ENTRY, "compile", *ON_A_CLUSTER, "--as", "all")
+    ratio = paired_cpu_ratio(renders, python(ENTRY, "compile", *ON_A_CLUSTER))
+    yield Figure("compile --as all / compile, CPU", ratio, "ratio", 1.2)
     yield Figure("manifest of the default recipe", _manifest_bytes(num_tasks=4) / 1000, "kB", 30)
     grown = _manifest_bytes(num_tasks=999) - _manifest_bytes(num_tasks=100)
     yield Figure("manifest growth from 100 to 999 tasks", grown, "bytes", 0)

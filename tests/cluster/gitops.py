@@ -103,7 +103,7 @@ def workflow_over(place: Place, name: str) -> Object:
         found = place.cluster.read(WORKFLOWS, name)
         return found if found and (found.get("status") or {}).get("phase") in OVER else None
 
-    return wait_until(look, what=f"Workflow {name} to end")
+    return wait_until(look, what=f"Workflow {name} to end", timeout=1100)
 
 
 def stages_of(workflow: Object) -> dict[str, str]:
