@@ -7,6 +7,7 @@ gone or another one, `Unreadable` when it is there and refuses.
 import io
 import os
 import posixpath
+import stat
 import sysconfig
 import threading
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from components.errors import BadInput, Problem, Transient
 from components.storage.base import ObjectNotFound, ObjectStore, open_store
 
 STDLIB = "python:stdlib"
+_READ_ONLY = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+"""Without waiting for whoever writes into a pipe that took a file's place."""
 READ_BYTES = 4 << 20
 """The most that is asked for at once: what a reader holds in memory."""
 REMOTE_IN_FLIGHT = 32
@@ -83,7 +86,7 @@ class LocalFiles:
     def read(self, item: Input, start: int, end: int) -> bytes:
         path = item.path if item.path.startswith("/") else self._start + item.path
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # io.open costs several times as much
+            descriptor = os.open(path, _READ_ONLY)  # io.open costs several times as much
         except FileNotFoundError as error:
             raise Changed(Problem(path, "is gone since the plan was made")) from error
         except OSError as error:
@@ -187,6 +190,8 @@ class ManifestBlobs:
             if not self._is_stored(path):
                 file = self._files.uri_of(path)
                 status = os.stat(file)
+                if not stat.S_ISREG(status.st_mode):
+                    raise Unreadable(path, "is a folder, pipe, socket or device, not a file")
                 with self._lock:
                     self.newest.saw(file, status.st_ctime_ns)
                 return status.st_size, status.st_mtime_ns

@@ -18,7 +18,7 @@ from components.dataset.blobs import STDLIB, is_uri, join_uri, split_uri, tag_of
 from components.dataset.walk import matches, walk
 from components.dataset.witness import NewestChange
 from components.errors import BadInput, Problem
-from components.storage.base import ObjectInfo, ObjectStore, open_store
+from components.storage.base import ObjectInfo, ObjectStore, key_parts, open_store
 
 _NOT_STDLIB = frozenset({"site-packages", "dist-packages", "__pycache__"})
 _MAGIC = re.compile(r"[*?\[]")
@@ -127,7 +127,7 @@ def _look(start: str, name: str) -> Found | BadRecord:
             shown = os.fsencode(name).decode("utf-8", "backslashreplace")
             return BadRecord(path=shown, reason="its name is not UTF-8")
     try:
-        descriptor = os.open(start + name, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(start + name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         return BadRecord(path=name, reason=error.strerror or str(error))
     try:
@@ -172,7 +172,10 @@ def _objects(
 
 
 def _object(store: ObjectStore, name: str, info: ObjectInfo) -> Found | BadRecord:
-    path = store.local_path(info.key)
+    try:
+        path = store.local_path("/".join(key_parts(info.key)))
+    except ValueError:
+        return BadRecord(path=name, reason="its key has a part that is empty, . or .., so it is no path")
     if path is None:
         return Found(name, info.size_bytes, info.version)
     try:

@@ -224,9 +224,12 @@ def _field(text: str) -> SampleField:
 
 def _size(text: str) -> int:
     try:
-        return parse_size(text)
+        size = parse_size(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+    if size < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is nothing; write 1B or more")
+    return size
 
 
 def _count(text: str) -> int:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,6 +14,7 @@ from components.dataset.prefetch import in_order
 from components.dataset.sources import manifest
 from components.dataset.sources.files import label_of
 from components.dataset.sources.kinds import Kinds
+from components.dataset.sources.packed import packed_with
 from components.dataset.witness import NewestChange
 from components.errors import Problem
 from components.shard.spec import ShardSpec
@@ -100,7 +101,12 @@ class Listing:
             )
             return
         with file:
-            for row in manifest.rows(file, self.blobs, name=self._path):
+            begins = next(file, b"")
+            if packed := packed_with(self._path, begins):
+                seen = f"is packed with {packed}, not JSON lines"
+                self.problems.append(Problem(f"corpus {self._spec.corpus}", seen, "unpack it"))
+                return
+            for row in manifest.rows(chain((begins,), file), self.blobs, name=self._path):
                 if isinstance(row, BadRecord):
                     self.unreadable.append(row)
                 else:

@@ -126,7 +126,7 @@ def _faults(listing: Listing, seen: _Seen, spec: ShardSpec) -> list[Problem]:
                     "use split, truncate or drop, or a longer sequence_length")
         )  # fmt: skip
     elif not problems and not seen.weight:
-        problems.append(Problem(f"corpus {spec.corpus}", *_why_empty(listing)))
+        problems.append(Problem(f"corpus {spec.corpus}", *_why_empty(listing, spec)))
     return problems
 
 
@@ -140,7 +140,9 @@ def _named(problems: Sequence[Problem], total: int) -> list[Problem]:
     return named if total <= len(named) else [*named, Problem("…", f"and {total - len(named)} more")]
 
 
-def _why_empty(listing: Listing) -> tuple[str, str]:
+def _why_empty(listing: Listing, spec: ShardSpec) -> tuple[str, str]:
+    if not listing.num_inputs and spec.read.read_as == "manifest":
+        return "it names no record", "check how the manifest was made"
     if not listing.num_inputs:
         return f"no file found in {listing.place}", "check the folder or the glob"
     if not listing.size_bytes:

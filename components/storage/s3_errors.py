@@ -67,8 +67,8 @@ _OTHER_REGION = _Advice("WrongRegion", _REGION, StorageMisnamed)
 _FULL = _Advice("StorageFull", _SPACE)
 
 _REFUSALS: Mapping[str, _Advice] = {
-    "NoSuchBucket": _Advice("NoSuchBucket", "create the bucket, or correct the name in storage", StorageMisnamed),
-    "InvalidBucketName": _Advice("NoSuchBucket", "correct the name in storage", StorageMisnamed),
+    "NoSuchBucket": _Advice("NoSuchBucket", "create the bucket, or correct its name", StorageMisnamed),
+    "InvalidBucketName": _Advice("NoSuchBucket", "correct its name", StorageMisnamed),
     "InvalidAccessKeyId": _NO_CREDENTIALS,
     "SignatureDoesNotMatch": _NO_CREDENTIALS,
     "InvalidToken": _NO_CREDENTIALS,

@@ -112,4 +112,4 @@ def test_an_s3_storage_is_asked_whether_it_keeps_its_promises(
     good, missing = found.values()
     assert {name: result.status for name, result in good.items()} == {"storage_writable": "ok", "storage_atomic": "ok"}
     assert {result.status for result in missing.values()} == {"fail"}
-    assert missing["storage_writable"].remedy == "create the bucket, or correct the name in storage"
+    assert missing["storage_writable"].remedy == "create the bucket, or correct its name"

@@ -15,6 +15,7 @@ from components.dataset.blobs import ManifestBlobs, Unreadable
 from components.dataset.inputs import Input
 from components.dataset.planning import MAX_RECORD_BYTES, Unit
 from components.dataset.prefetch import in_order
+from components.errors import BadInput
 
 _KNOWN = {"uri", "range", "key", "fields"}
 
@@ -55,6 +56,8 @@ def _row(place: int, line: bytes, blobs: ManifestBlobs, name: str) -> tuple[int,
         return place, _input(strict_json.loads(str(line, "utf-8-sig")), blobs)
     except Unreadable as error:
         return BadRecord(path=name, reason=f"{error.path}: {error.reason}", offset=place)
+    except BadInput as error:  # a uri that leads to no store; of a store that is not there the whole plan is refused
+        return BadRecord(path=name, reason=f"its uri: {error.seen}", offset=place)
     except (ValueError, RecursionError) as error:
         shown = line[:256].decode("utf-8", "backslashreplace").rstrip()
         return BadRecord(path=name, reason=str(error), offset=place, content=shown)

@@ -2,6 +2,8 @@
 
 import os
 import sysconfig
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from components.contracts.dataset import BadRecord
 from components.dataset.corpus import Corpus, Found, open_corpus
 from components.errors import BadInput
+from tests.fakes.s3_server import ENVIRONMENT
 
 
 @pytest.fixture
@@ -172,3 +175,39 @@ def test_a_prefix_without_objects_and_a_whole_store_are_refused(folder: Path) ->
         open_corpus("s3://bucket", workdir="")
     with pytest.raises(BadInput, match="at least one plain name"):
         open_corpus("s3://bucket/*.txt", workdir="")
+
+
+class _OddBucket(BaseHTTPRequestHandler):
+    """Lists keys that are no paths, as some stores have them."""
+
+    def do_GET(self) -> None:
+        keys = "".join(
+            f"<Contents><Key>odd/{name}</Key><Size>1</Size><ETag>1</ETag></Contents>"
+            for name in ("../up.txt", "./here.txt", "a//b.txt", "good.txt")
+        )
+        body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{keys}</ListBucketResult>".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_keys_that_are_no_paths_are_named_and_the_others_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with HTTPServer(("127.0.0.1", 0), _OddBucket) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        for name, value in (ENVIRONMENT | {"AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{server.server_port}"}).items():
+            monkeypatch.setenv(name, value)
+        corpus = open_corpus("s3://bucket/odd", workdir="")
+        found = [entry.path for entry in corpus]
+        server.shutdown()
+        thread.join()
+
+    assert found == ["good.txt"]
+    assert [record.path for record in corpus.unreadable] == ["../up.txt", "./here.txt", "a//b.txt"]
+    assert {record.reason for record in corpus.unreadable} == {
+        "its key has a part that is empty, . or .., so it is no path"
+    }

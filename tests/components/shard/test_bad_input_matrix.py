@@ -21,6 +21,7 @@ from tests.components.shard.formats import FORMATS
 from tests.fakes.s3_proxy import Fault, S3Proxy
 from tests.fakes.s3_server import S3Server
 
+MANIFEST = ("--read-as", "manifest", "--format", "mds", "--corpus", "{corpus}/a.jsonl")
 TOKENS = ("--sequence-length", "16", "--over-long", "split")
 
 
@@ -220,8 +221,15 @@ CORPORA: list[tuple[str, Callable[[Path], Path], tuple[str, ...], str]] = [
      "a.jsonl at 29: cannot be used: it has the key 'text' twice"),
     ("deep inside", lines(b'{"id": "a", "text": "x", "n": [{"b": 1, "b": 1}]}\n'), ("--format", "webdataset"),
      "a.jsonl at 29: cannot be used: it has the key 'b' twice"),
+    ("a uri of a manifest that leads nowhere", only_row(b'{"uri": "gs://x/y"}'), MANIFEST,
+     "a.jsonl at byte 0: cannot be read: its uri: not a storage: 'gs://x'"),
+    ("a uri of a manifest without a key", only_row(b'{"uri": "s3://x"}'), MANIFEST, "its uri: s3://x is everything"),
+    ("a folder in a manifest", only_row(b'{"uri": "."}'), MANIFEST, ".: is a folder, pipe, socket or device, not a"),
+    ("a manifest of nothing", only_row(b"\n"), MANIFEST, "a.jsonl: it names no record"),
+    ("a packed manifest", lambda folder: write_text(folder, "a.jsonl.gz", b"\x1f\x8b\x08"), ("--read-as", "manifest",
+     *TOKENS), "a.jsonl.gz: is packed with gzip, not JSON lines; unpack it"),
     ("a key of a manifest twice", only_row(b'{"uri": "a.jsonl", "uri": "/dev/null"}'),
-     ("--read-as", "manifest", "--format", "mds", "--corpus", "{corpus}/a.jsonl"), "it has the key 'uri' twice"),
+     MANIFEST, "it has the key 'uri' twice"),
     ("only blank lines", only_row(b"\n" * 100), TOKENS, "EmptyDataSet: nothing in corpus {corpus} became"),
 ]  # fmt: skip
 
@@ -272,9 +280,10 @@ def test_a_record_larger_than_a_shard_is_kept_whole_and_no_shard_is_empty(
         (lambda path: path.write_bytes(b"a longer text"), "{path}: had 4 bytes when the plan was made, now 13"),
         (lambda path: os.utime(path, ns=(0, 0)), "{path}: was modified since the plan was made"),
         (lambda path: (path.unlink(), path.mkdir()), "b.txt: cannot be used: Is a directory"),
+        (lambda path: (path.unlink(), os.mkfifo(path)), "b.txt: cannot be used: Illegal seek"),
         (lambda path: (path.unlink(), path.symlink_to("/proc/self/mem")), "b.txt: cannot be used: Input/output error"),
     ],
-    ids=["vanished", "grown", "touched", "a folder now", "an input/output error"],
+    ids=["vanished", "grown", "touched", "a folder now", "a pipe now", "an input/output error"],
 )
 @pytest.mark.parametrize("format", ["tokens", "webdataset"])
 def test_an_input_that_is_another_than_at_the_plan_is_78_with_its_path(

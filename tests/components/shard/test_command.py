@@ -71,6 +71,7 @@ def test_verify_and_export_say_what_they_did(tmp_path: Path) -> None:
         (("all", "--corpus", "x", "--tasks", "0"), "'0' is not a number of 1 or more"),
         (("plan", "--corpus", "x", "--field", "a:colour"), "the type is one of bytes, text, int, float, json"),
         (("plan", "--corpus", "x", "--target-shard-size", "9 parsecs"), "not a size"),
+        (("plan", "--corpus", "x", "--target-shard-size", "0B"), "'0B' is nothing; write 1B or more"),
         (("verify", "--version", "d-1", "--level", "7"), "none of 0 files, 1 digests, 2 records"),
         (("all", "--corpus", "nowhere-at-all"), "format tokens needs --sequence-length and --over-long"),
         (("all", "--corpus", "nowhere-at-all", *TOKENS), "nowhere-at-all does not exist"),

@@ -25,7 +25,7 @@ def refusal(code: str, status: int, **more: object) -> Fault:
         (refusal("InvalidAccessKeyId", 403), StorageMisnamed, 78, "CredentialsRefused: .*check AWS_ACCESS_KEY_ID"),
         (refusal("SignatureDoesNotMatch", 403), StorageMisnamed, 78, "CredentialsRefused: .*AWS_SECRET_ACCESS_KEY"),
         (refusal("ExpiredToken", 400), StorageMisnamed, 78, "CredentialsExpired: .*get new credentials"),
-        (refusal("NoSuchBucket", 404), StorageMisnamed, 78, "NoSuchBucket: .*create the bucket, or correct the name"),
+        (refusal("NoSuchBucket", 404), StorageMisnamed, 78, "NoSuchBucket: .*create the bucket, or correct its name"),
         (
             refusal("RequestTimeTooSkewed", 403, text="<RequestTime>20261129T120000Z</RequestTime>"
                     "<ServerTime>2026-11-29T14:00:00Z</ServerTime>"), StorageError, 81,
@@ -69,7 +69,7 @@ def test_a_bucket_that_does_not_exist_is_no_empty_store(s3_server: S3Server) -> 
         lambda: store.find("a"), lambda: store.read("a"), lambda: store.create("a", b""), lambda: store.delete("a"),
         lambda: list(store.list("a")), lambda: store.replace("a", b""),
     ):  # fmt: skip
-        with pytest.raises(StorageMisnamed, match=r"NoSuchBucket: .*create the bucket, or correct the name in storage"):
+        with pytest.raises(StorageMisnamed, match=r"NoSuchBucket: .*create the bucket, or correct its name"):
             look()
 
 
