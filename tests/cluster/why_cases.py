@@ -180,6 +180,10 @@ def into_queue(item: Manifest) -> None:
     item["spec"]["suspend"] = True
 
 
+def by_nobody(item: Manifest) -> None:
+    item["spec"]["managedBy"] = "why.example/nobody"
+
+
 def at_registry(name: str) -> Spoil:
     return sets_program(image=f"localhost:5999/{name}:1", imagePullPolicy="Always")
 
@@ -283,6 +287,11 @@ CASES = (
         lambda spec: program(spec).update(command=[
             "python3", "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"])),
         needs=("devices",), then="preempt"),
+    # Controllers that look elsewhere
+    Case("argo-other-instance", "ArgoSilent", "admin", ("no Argo controller",), is_stage=True,
+         labels={"workflows.argoproj.io/controller-instanceid": "elsewhere"}),
+    Case("jobset-other-manager", "JobSetSilent", "admin", ("no JobSet controller",), wrap=by_nobody),
+    Case("job-other-manager", "JobControllerSilent", "admin", ("no Job controller",), wrap=by_nobody, is_job=True),
     # Two at once
     Case("two-causes", "SecretMissing", "you", ("no-such-secret",), both(
         asks(gpu_intel_com__i915="5"), sets_program(env=[

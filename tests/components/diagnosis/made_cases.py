@@ -249,6 +249,22 @@ ROWS: tuple[Row, ...] = (
         pod, ("Pulling", 'Pulling image "r/train:1"', 20))))(creating()), "ImagePulling", "wait", ("40s", "not a fault yet")),
     ("a long pull", (lambda pod: evidence(pod, seconds=900, events=events_of(
         pod, ("Pulling", 'Pulling image "r/train:1"', 20))))(creating()), "SlowImagePull", "wait", ("long",)),
+    ("a start that no event explains", evidence(creating(), seconds=600), "SlowStart", "admin", ("no event says why",)),
+    # Rarer words
+    ("a cache that is not filled", evidence(waiting("CreateContainerConfigError", "failed to sync configmap cache: timed out "
+     "waiting for the condition")), "ContainerConfig", "you", ()),
+    ("a runtime that does not answer", evidence(waiting("CreateContainerError", "context deadline exceeded")),
+     "ContainerNotCreated", "admin", ()),
+    ("network cards in use", evidence(unscheduled("0/2 nodes are available: 2 Insufficient rdma/hca.")), "ResourceShortage",
+     "wait", ("rdma/hca",)),
+    ("labels that changed on the way", evidence(refused("NodeAffinity", "Pod was rejected: Predicate NodeAffinity failed: "
+     "node(s) didn't match Pod's node affinity/selector")), "NodeChanged", "admin", ()),
+    ("a queue that leads nowhere", in_queue(not_reserved("Inadmissible", "ClusterQueue all doesn't exist")),
+     "QueueMisconfigured", "admin", ("gold",)),
+    ("a resource the queue does not know", in_queue(not_reserved("Pending", "couldn't assign flavors to pod set node: resource "
+     "nvidia.com/gpu unavailable in ClusterQueue")), "ResourceNotInQueue", "admin", ("gold",)),
+    ("a gate that nobody lifts", evidence(a_pod(spec={"schedulingGates": [{"name": "kueue.x-k8s.io/topology"}]})),
+     "SchedulingGated", "admin", ("kueue.x-k8s.io/topology",)),
     # Ended runs, from the last words
     ("a start limit, for want of GPUs", launch_failed(FailureKind.START_DEADLINE, "0 of 2 nodes joined; node 1 never started "
      "(program: ImagePullBackOff: Back-off pulling image \"r/x:1\": ErrImagePull: failed to resolve reference \"r/x:1\": "

@@ -1,6 +1,7 @@
 """What `why` answers from what a cluster shows: recorded evidence, evidence made by hand, evidence that misleads."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,23 @@ def test_at_least_twenty_five_causes_are_told_apart() -> None:
     reasons = {row[2] for row in ROWS} | {row["reason"] for row in EXPECTED.values()}
 
     assert len(reasons - {"Unknown", "Starting", "Waiting", "Training"}) >= 50
+
+
+def test_the_table_of_causes_is_what_the_cases_show() -> None:
+    """Reasons of the run's own account, which stand elsewhere, are left out."""
+    table = (Path(__file__).parents[3] / "components" / "diagnosis" / "README.md").read_text()
+    rows = {
+        match["reason"]: (set(match["who"].split(", ")), bool(match["mark"]))
+        for match in re.finditer(r"^\| (?P<mark>● )?`(?P<reason>\w+)` \| (?P<who>[a-z, ]+) \|", table, re.MULTILINE)
+    }
+    shown: dict[str, set[str]] = {}
+    for _, _, reason, who, _ in (*ROWS, *ADVERSARIAL):
+        shown.setdefault(reason, set()).add(who)
+    for row in EXPECTED.values():
+        shown.setdefault(row["reason"], set()).add(row["who"])
+    own = {"StopRequested", "Training", "WorkerFailed", "WorkflowGone"}
+
+    assert {reason: who for reason, (who, _) in rows.items()} == {
+        reason: who for reason, who in shown.items() if reason not in own
+    }
+    assert {reason for reason, (_, mark) in rows.items() if mark} == {row["reason"] for row in EXPECTED.values()}
