@@ -81,6 +81,9 @@ def _require_renderable(manifest: Mapping[str, Any], config: TrainConfig, kind: 
         )  # fmt: skip
     except BadInput as error:
         problems += error.problems
+    if config.code is not None:
+        seen = "travels with a run from the machine that submits it, and a render has none"
+        problems.append(Problem("code", seen, "build the code into the image, and leave it out"))
     gitops = config.gitops or GitOpsSection()
     if kind == "cron" and not gitops.schedules:
         problems.append(Problem("gitops.schedules", "is not set", "write for example ['30 3 * * 1-5']"))

@@ -58,6 +58,7 @@ def workflow_again(earlier: Workflow, *, name: str) -> Workflow:
     metadata, spec = earlier["metadata"], copy.deepcopy(earlier["spec"])
     for key in ("shutdown", "suspend"):
         spec.pop(key, None)
+    _name_run(spec, (metadata.get("labels") or {}).get(RUN_LABEL) or metadata["name"])
     # What Argo and we wrote about the earlier Workflow itself says nothing about this one.
     labels = {
         key: value for key, value in (metadata.get("labels") or {}).items()
@@ -73,6 +74,16 @@ def workflow_again(earlier: Workflow, *, name: str) -> Workflow:
         "metadata": {"name": name, "labels": labels, **({"annotations": annotations} if annotations else {})},
         "spec": spec,
     }
+
+
+def _name_run(spec: dict[str, Any], run: str) -> None:
+    """What a schedule, an event or the UI started was named by its Workflow, and its successor has another name."""
+    parameters = spec.setdefault("arguments", {}).setdefault("parameters", [])
+    said = next((item for item in parameters if item.get("name") == "run"), None)
+    if said is None:
+        parameters.append({"name": "run", "value": run})
+    elif not said.get("value"):
+        said["value"] = run
 
 
 def runs_selector(run: str = "") -> str:

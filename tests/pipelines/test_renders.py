@@ -147,6 +147,7 @@ def test_what_does_not_fit_a_cluster_is_refused_all_at_once() -> None:
     assert faults(*overrides) == ["storage", "platform_image", "image"]
     assert faults(*overrides, tags_allowed=True) == ["storage"]
     assert faults(kind="cron") == ["gitops.schedules"]
+    assert faults("code.folder=src") == ["code"]
 
 
 def test_a_tag_is_taken_when_it_is_allowed() -> None:

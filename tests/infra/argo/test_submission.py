@@ -69,6 +69,24 @@ def test_the_same_run_again_keeps_what_was_submitted_and_nothing_of_how_it_went(
     assert "status" not in again
 
 
+@pytest.mark.parametrize("parameters", [[], [{"name": "run", "value": ""}]])
+def test_a_run_that_was_named_by_its_workflow_keeps_that_name_when_it_goes_on(parameters: list[dict[str, str]]) -> None:
+    given = {"parameters": [*parameters, {"name": "commit", "value": "c"}]}
+    spec = {"workflowTemplateRef": {"name": "tiny"}, "arguments": given}
+    by_event = {"metadata": {"name": "tiny-0123456789", "labels": {}}, "spec": spec}
+    by_schedule = {"metadata": {"name": "tiny-1764460800"}, "spec": {"workflowTemplateRef": {"name": "tiny"}}}
+
+    again = workflow_again(by_event, name="tiny-0123456789-r7w2k")["spec"]["arguments"]["parameters"]
+    assert sorted((item["name"], item["value"]) for item in again) == [("commit", "c"), ("run", "tiny-0123456789")]
+    assert workflow_again(by_schedule, name="x")["spec"]["arguments"]["parameters"] == [
+        {"name": "run", "value": "tiny-1764460800"}
+    ]
+    labelled = {**by_event, "metadata": {"name": "other", "labels": {"argosy.dev/run": "tiny-b2c4d"}}}
+    assert {"name": "run", "value": "tiny-b2c4d"} in workflow_again(labelled, name="x")["spec"]["arguments"][
+        "parameters"
+    ]
+
+
 def test_what_works_on_one_machine_only_is_refused_with_every_fault() -> None:
     require_fit_for_cluster(storage="s3://bucket/x", image=DIGEST, platform_image=DIGEST)
     with pytest.raises(BadInput) as raised:
