@@ -86,7 +86,7 @@ _IMAGES = (
         _YOU, "check the name, and that image_pull_secrets names a Secret that may pull it",
     ),
     _row(
-        _PULL + r"(?:manifest unknown|not found|no such (?:manifest|image)|[Nn]ame unknown|NAME_UNKNOWN|does not exist)",
+        _PULL + r"(?:manifest unknown|not found|no such (?:manifest|image)|(?i:name.unknown)|does not exist)",
         "ImageNotFound", "its image{image} is not in its registry", _YOU,
         "correct image or platform_image in the description, or push the image",
     ),

@@ -1,15 +1,14 @@
 """Why no node takes a pod: the scheduler's verdict, and, where nodes may be listed, what they are like."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import Protocol
 
-from components.contracts.units import format_size
 from components.diagnosis.constraints import Limit, Removal, Verdict, read_verdict
-from components.diagnosis.fields import Object, condition, moment, part, parts, text
+from components.diagnosis.fields import Object, condition, moment, parts, text
 from components.diagnosis.finding import Finding, Life, Urgency, one_line
+from components.diagnosis.node_counts import amount_of, counted, of_nodes, selector_of, sentence, taint_name
 from components.diagnosis.node_fit import Fit, requests_of
 from components.diagnosis.verdict import Actor, Evidence
 
@@ -39,7 +38,7 @@ def explain_unscheduled(
             evidence=facts,
         )  # fmt: skip
     verdict = read_verdict(message)
-    facts = (*facts, *_counted(verdict), *_of_nodes(pod, fit))
+    facts = (*facts, *counted(verdict), *of_nodes(pod, fit))
     if any(event.get("reason") == "TriggeredScaleUp" for event in events):
         return Finding(
             "ScalingUp", "{who} waits for a node that the autoscaler is adding", Actor.NOBODY, "wait", Life.SCHEDULING,
@@ -51,7 +50,7 @@ def explain_unscheduled(
 def explain_message(message: str, who: str) -> Finding:
     """The same from the scheduler's message alone."""
     verdict = read_verdict(message)
-    return _by_constraint({}, who, verdict, None, None, _counted(verdict), message)
+    return _by_constraint({}, who, verdict, None, None, counted(verdict), message)
 
 
 def is_accelerator(resource: str) -> bool:
@@ -83,7 +82,7 @@ def _by_constraint(
             Actor.SUBMITTER, "create it in the run's namespace, or correct launch.volumes", key=missing[0].what,
         )  # fmt: skip
     lead = _leading(verdict, fit)
-    counts = _sentence(pod, verdict, lead)
+    counts = sentence(verdict, lead)
     if lead is None or lead.limit is Limit.UNKNOWN:
         return found(
             "Unknown", f"{{who}} is not scheduled, and what the scheduler says is not known here: {one_line(message)}",
@@ -93,7 +92,7 @@ def _by_constraint(
         case Limit.RESOURCE:
             return _short_of(pod, lead, fit, found, counts)
         case Limit.TAINT:
-            taint = _taint_name(lead, fit)
+            taint = taint_name(lead, fit)
             return found(
                 "TaintNotTolerated", f"{{who}} tolerates no taint of the nodes it needs{taint}: {counts}",
                 Actor.SUBMITTER, "add the toleration to launch.tolerations, if these nodes are meant for it",
@@ -105,7 +104,7 @@ def _by_constraint(
             )  # fmt: skip
         case Limit.SELECTOR:
             return found(
-                "SelectorMatchesNoNode", f"{{who}} selects nodes that do not exist ({_selector(pod)}): {counts}",
+                "SelectorMatchesNoNode", f"{{who}} selects nodes that do not exist ({selector_of(pod)}): {counts}",
                 Actor.SUBMITTER, "correct launch.node_selector, or have nodes labelled so",
             )  # fmt: skip
         case Limit.POD_AFFINITY | Limit.SPREAD:
@@ -161,10 +160,10 @@ def _leading(verdict: Verdict, fit: Fit | None) -> Removal | None:
 def _short_of(pod: Object, lead: Removal, fit: Fit | None, found: _Maker, counts: str) -> Finding:
     resource = lead.what
     wants = requests_of(pod).get(resource)
-    needs = f"{_amount(resource, wants)} {resource}" if wants else resource
+    needs = f"{amount_of(resource, wants)} {resource}" if wants else resource
     if fit is not None and wants and fit.largest.get(resource, 0.0) < wants:
         most = fit.largest.get(resource, 0.0)
-        has = f"no node has more than {_amount(resource, most)}" if most else "no node has any"
+        has = f"no node has more than {amount_of(resource, most)}" if most else "no node has any"
         return found(
             "TooLargeForAnyNode", f"{{who}} needs {needs} on one node, and {has}: {counts}", Actor.SUBMITTER,
             "ask for less a node (launch.nproc_per_node, launch.resources), or have such nodes added", key=resource,
@@ -183,67 +182,6 @@ def _short_of(pod: Object, lead: Removal, fit: Fit | None, found: _Maker, counts
         "wait for other work to end, or ask for less (launch.num_nodes, launch.nproc_per_node, launch.resources)",
         Urgency.PASSING, key=resource,
     )  # fmt: skip
-
-
-_WORDS = {
-    Limit.NODE_DOWN: "{n} not ready or cordoned",
-    Limit.TAINT: "{n} with a taint it does not tolerate{what}",
-    Limit.SELECTOR: "{n} outside its node selector or affinity",
-    Limit.POD_AFFINITY: "{n} by affinity to other pods",
-    Limit.SPREAD: "{n} by topology spread",
-    Limit.VOLUME: "{n} by a volume",
-    Limit.PORTS: "{n} by ports in use",
-    Limit.GATE: "{n} by its gang",
-    Limit.CLAIM_MISSING: "{n} by a claim that is missing",
-    Limit.UNKNOWN: "{n} by a constraint not known here",
-}
-
-
-def _sentence(pod: Object, verdict: Verdict, lead: Removal | None) -> str:
-    """`of 10 nodes 4 lack nvidia.com/gpu, 6 with a taint it does not tolerate (gpu: yes)`."""
-    ranked = sorted(verdict.removals, key=lambda item: (item is not lead, -item.num_nodes))
-    said = []
-    for item in ranked:
-        if item.limit is Limit.RESOURCE:
-            said.append(f"{item.num_nodes} with too little {item.what}")
-        else:
-            what = f" ({item.what})" if item.what else ""
-            said.append(_WORDS[item.limit].format(n=item.num_nodes, what=what))
-    total = f"of {verdict.num_nodes} nodes " if verdict.num_nodes is not None else ""
-    return total + ", ".join(said)
-
-
-@lru_cache(maxsize=256)
-def _counted(verdict: Verdict) -> tuple[Evidence, ...]:
-    return tuple(
-        Evidence(object="scheduler", field=f"removes {item.num_nodes} nodes", value=one_line(item.text))
-        for item in verdict.removals
-    )
-
-
-def _of_nodes(pod: Object, fit: Fit | None) -> Iterator[Evidence]:
-    if fit is None:
-        yield Evidence(
-            object="nodes", field="not listed",
-            value="this account may not list nodes, so it is not known whether any node could ever hold the pod, nor "
-            "which of the removed nodes have what it needs",
-        )  # fmt: skip
-        return
-    groups: list[tuple[str, Iterable[str]]] = [
-        ("large enough and allowed", fit.suitable), ("not ready or cordoned", fit.down),
-        *((f"taint {taint}", names) for taint, names in fit.tainted.items()),
-        ("outside the node selector", fit.unselected),
-        *((f"too small: {resource}", names) for resource, names in fit.too_small.items()),
-    ]  # fmt: skip
-    for field, names in groups:
-        listed = list(names)
-        if listed:
-            shown = ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
-            yield Evidence(object="nodes", field=field, value=f"{len(listed)}: {shown}")
-    wants = requests_of(pod)
-    for resource, most in fit.largest.items():
-        value = f"asked for {_amount(resource, wants[resource])}, the largest node has {_amount(resource, most)}"
-        yield Evidence(object="nodes", field=resource, value=value)
 
 
 def _facts(pod: Object, scheduled: Object, message: str, events: Sequence[Object]) -> tuple[Evidence, ...]:
@@ -282,23 +220,3 @@ def _unseen(pod: Object, who: str, since: datetime | None, now: datetime) -> Fin
 def _newest(events: Sequence[Object], reason: str) -> str:
     found = [text(event, "message") for event in events if event.get("reason") == reason]
     return found[-1] if found else ""
-
-
-def _taint_name(lead: Removal, fit: Fit | None) -> str:
-    if fit is not None and fit.tainted:
-        names = fit.capable_but_tainted or fit.tainted
-        return f" ({', '.join(sorted(names))})"
-    return f" ({lead.what})" if lead.what else ""
-
-
-def _selector(pod: Object) -> str:
-    chosen: Mapping[str, object] = part(pod, "spec", "nodeSelector")
-    if chosen:
-        return ", ".join(f"{key}={value}" for key, value in sorted(chosen.items()))
-    return "by its node affinity"
-
-
-def _amount(resource: str, value: float) -> str:
-    if resource == "memory" or resource.startswith("hugepages") or resource == "ephemeral-storage":
-        return format_size(value)
-    return f"{value:g}"
