@@ -24,8 +24,8 @@ class Difference:
 
 def differences(was: Any, now: Any, path: str = "") -> Iterator[Difference]:
     """Every field of `was` or `now` in which they differ. Lists of named things are compared by name."""
-    if was == now and type(was) is type(now):
-        return
+    if not isinstance(was, (Mapping, list)) and was == now and type(was) is type(now):
+        return  # of containers every leaf is looked at: true equals 1 to Python
     if isinstance(was, str) and isinstance(now, str):
         pair = _as_json(was), _as_json(now)
         if pair[0] is not None and pair[1] is not None and pair[0] != pair[1]:
@@ -46,7 +46,7 @@ def _of_lists(was: list[Any], now: list[Any], path: str) -> Iterator[Difference]
         for name in dict.fromkeys((*names[0], *names[1])):
             yield from differences(names[0].get(name, _ABSENT), names[1].get(name, _ABSENT), f"{path}[{name}]")
         if set(names[0]) == set(names[1]) and list(names[0]) != list(names[1]):
-            yield Difference(path, "order " + ", ".join(names[0]), "order " + ", ".join(names[1]))
+            yield Difference(path or "the whole", "order " + ", ".join(names[0]), "order " + ", ".join(names[1]))
         return
     options = _options(was), _options(now)
     if options[0] is not None and options[1] is not None:
