@@ -15,6 +15,7 @@ from components.contracts.dataset import (
     ShardReceipt,
     StoredFile,
 )
+from components.contracts.document import DamagedDocument
 from components.contracts.layout import data_version_folder, receipt_key, shard_key, shard_manifest_key, shards_folder
 from components.dataset.merkle import data_version
 from components.dataset.prefetch import in_order
@@ -87,7 +88,11 @@ def _receipts(store: ObjectStore, plan_id: str, num_tasks: int) -> tuple[list[Sh
         if key not in present:
             problems.append(Problem(f"task {index}", f"left no receipt at {store.uri_of(key)}"))
             continue
-        receipt = ShardReceipt.from_bytes(store.read(key), where=store.uri_of(key))
+        try:
+            receipt = ShardReceipt.from_bytes(store.read(key), where=store.uri_of(key))
+        except DamagedDocument as error:
+            problems.append(Problem(f"receipt of task {index}", error.seen, "delete it and run that task again"))
+            continue
         if (receipt.plan_id, receipt.task_index, receipt.num_tasks) != (plan_id, index, num_tasks):
             whose = f"task {receipt.task_index} of {receipt.num_tasks}, plan {receipt.plan_id}"
             problems.append(Problem(store.uri_of(key), f"is the receipt of {whose}", "delete it"))

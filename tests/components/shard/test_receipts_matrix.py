@@ -86,6 +86,10 @@ MEDDLING: dict[str, tuple[Callable[[Receipts], object], str]] = {
     "no record": (lambda it: lose_a_record(it),
                   ".json: is missing, the record of shard 1"),
     "not JSON": (lambda it: it.store.replace(it.key(1), b"{"), "000001.json is not a readable ShardReceipt"),
+    "one not JSON, one missing": (lambda it: (it.store.replace(it.key(1), b"{"), it.store.delete(it.key(2))),
+                                  "task 2: left no receipt at {uri}/000002.json"),
+    "one missing, one cut": (lambda it: (it.store.delete(it.key(0)), it.store.replace(it.key(1), b'{"a')),
+                             "receipt of task 1: {uri}/000001.json is not a readable ShardReceipt"),
     "another document": (lambda it: it.store.replace(it.key(1), b"{}"), "000001.json is not a readable ShardReceipt"),
 }  # fmt: skip
 
