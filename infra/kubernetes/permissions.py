@@ -76,12 +76,12 @@ LAUNCHER = Account(
 )
 JANITOR = Account(
     "argosy-janitor",
-    "deletes what no stage can: lost pods, pods that stay Pending, gangs whose Workflow is over",
+    "ends what no stage can: lost pods, runs whose pods stay Pending, gangs whose Workflow is over",
     (
         Rule("", ("pods",), ("list", "watch", "delete"), "pods of lost nodes, and those that stay Pending"),
         Rule("batch", ("jobs",), ("list", "watch", "delete"), "gangs"),
         Rule("jobset.x-k8s.io", ("jobsets",), ("list", "watch", "delete"), "gangs"),
-        Rule(*_WORKFLOWS, ("list", "watch"), "whose gang is it"),
+        Rule(*_WORKFLOWS, ("list", "watch", "patch"), "whose gang is it; stop the one whose pod stays Pending"),
     ),
     sees_nodes=True,
 )

@@ -8,7 +8,9 @@ from typing import Any
 from components.cluster.base import Cluster, Object
 from components.cluster.kinds import JOB_SETS, JOBS, NODES, PODS, WORKFLOWS, Kind
 from components.cluster.live import LiveObjects
-from components.contracts.cluster_names import EXPERIMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL
+from components.contracts.clock import now_text
+from components.contracts.cluster_names import EXPERIMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL, STOP_ANNOTATION
+from components.contracts.stop import StopRequest
 from components.errors import ArgosyError, EnvironmentUnfit, Transient
 from components.runtime.log import Log
 from infra.kubernetes.janitor.rules import Action, Limits, Memory, Sight, decide
@@ -61,16 +63,29 @@ class Janitor:
 
     def _do(self, action: Action) -> None:
         self._log.info(f"{action.verb} {action.kind} {action.name}: {action.why}", reason=action.verb)
-        is_forced = action.verb == "force-delete"
         try:
-            self._cluster.delete(
-                _KINDS[action.kind], action.name, uid=action.uid, grace_seconds=0 if is_forced else None,
-                propagation="Background" if action.kind == "Pod" else "Foreground",
-            )  # fmt: skip
+            if action.kind == "Workflow":
+                self._end_workflow(action)
+            else:
+                self._delete(action)
         except EnvironmentUnfit:
             raise  # this account may not do what it is there for: say so, by ending
         except ArgosyError as error:
             self._log.warning("that did not work; it is tried again", seen=str(error))
+
+    def _delete(self, action: Action) -> None:
+        is_forced = action.verb == "force-delete"
+        self._cluster.delete(
+            _KINDS[action.kind], action.name, uid=action.uid, grace_seconds=0 if is_forced else None,
+            propagation="Background" if action.kind == "Pod" else "Foreground",
+        )  # fmt: skip
+
+    def _end_workflow(self, action: Action) -> None:
+        """As `stop` does, with the reason in the place of who asked."""
+        request = StopRequest(by=f"the janitor: {action.why}", at=now_text(), force=action.verb == "terminate")
+        metadata = {"uid": action.uid, "annotations": {STOP_ANNOTATION: request.to_bytes().decode()}}
+        body = {"metadata": metadata, "spec": {"shutdown": action.verb.capitalize()}}
+        self._cluster.patch(WORKFLOWS, action.name, body)
 
 
 def _pod(pod: Object) -> Object:
@@ -83,7 +98,10 @@ def _pod(pod: Object) -> Object:
 
 def _workflow(workflow: Object) -> Object:
     status: dict[str, Any] = workflow.get("status") or {}
-    return {"metadata": _metadata(workflow), "status": {key: status.get(key) for key in ("phase", "finishedAt")}}
+    return {
+        "metadata": _metadata(workflow), "spec": {"shutdown": (workflow.get("spec") or {}).get("shutdown")},
+        "status": {key: status.get(key) for key in ("phase", "finishedAt")},
+    }  # fmt: skip
 
 
 def _node(node: Object) -> Object:

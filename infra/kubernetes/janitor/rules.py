@@ -1,6 +1,7 @@
-"""What no stage can do: end pods whose node is gone, stage pods nobody will start, gangs without a run. Pure.
+"""What no stage can do: end pods whose node is gone, runs whose stage nobody will start, gangs without a run. Pure.
 
-Kubernetes, JobSet and Argo all wait for ever for a node that does not answer, and Argo for a pod that stays Pending.
+Kubernetes, JobSet and Argo all wait for ever for a node that does not answer, and Argo for a pod that stays Pending:
+deleted, it is made anew, so the Workflow is told to stop.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,10 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from components.contracts.cluster_names import (
+    FINISH,
     FORCE_AFTER_ANNOTATION,
     GANG_LABEL,
     PENDING_LIMIT_ANNOTATION,
+    STAGE_LABEL,
     WORKFLOW_ANNOTATION,
+    WORKFLOW_LABEL,
     WORKFLOW_UID_ANNOTATION,
 )  # fmt: skip
 
@@ -45,8 +49,9 @@ class Limits:
 class Action:
     """One thing to do."""
 
-    verb: Literal["force-delete", "delete"]
-    kind: Literal["Pod", "JobSet", "Job"]
+    verb: Literal["force-delete", "delete", "stop", "terminate"]
+    """`terminate`: without the exit handler."""
+    kind: Literal["Pod", "JobSet", "Job", "Workflow"]
     name: str
     uid: str
     why: str
@@ -98,11 +103,29 @@ def _holds_something_up(pod: Object) -> bool:
 
 def _pods_nobody_starts(sight: Sight, memory: Memory, limits: Limits, now: float) -> Iterable[Action]:
     waiting = {_uid(pod): pod for pod in sight.pods if _is_pending_stage(pod)}
-    for uid, seconds in memory.seconds("pending", waiting, now).items():
+    chosen: dict[str, Action] = {}
+    for uid, seconds in sorted(memory.seconds("pending", waiting, now).items()):
         pod = waiting[uid]
         told = _seconds(pod, PENDING_LIMIT_ANNOTATION)
         if seconds >= (limits.pending_seconds if told is None else told):
-            yield Action("delete", "Pod", _name(pod), uid, f"it has been Pending for {seconds:.0f} s")
+            action = _end_what_waits(pod, sight.workflows, f"has been Pending for {seconds:.0f} s")
+            if action is not None:
+                chosen.setdefault(action.name, action)
+    return chosen.values()
+
+
+def _end_what_waits(pod: Object, workflows: Mapping[str, Object], why: str) -> Action | None:
+    """Stop its Workflow; what the exit handler then waits for is ended as well."""
+    workflow = workflows.get(_labels(pod).get(WORKFLOW_LABEL, ""))
+    if workflow is None:
+        return Action("delete", "Pod", _name(pod), _uid(pod), f"it {why}")
+    shutdown = (workflow.get("spec") or {}).get("shutdown")
+    why = f"pod {_name(pod)} {why}"
+    if not shutdown:
+        return Action("stop", "Workflow", _name(workflow), _uid(workflow), why)
+    if shutdown == "Stop" and _labels(pod).get(STAGE_LABEL) == FINISH:
+        return Action("terminate", "Workflow", _name(workflow), _uid(workflow), why)
+    return None  # Argo is about to
 
 
 def _is_pending_stage(pod: Object) -> bool:

@@ -74,6 +74,30 @@ def test_a_pending_limit_of_its_own_counts() -> None:
     assert names(later(sight([pod]), 30.0)) == [("delete", "stage")]
 
 
+def waiting(stage: str = "shard", name: str = "stage") -> Any:
+    """A stage's pod that waits for a place, of the Workflow `wf`."""
+    pod = a_pod(name, phase="Pending", node="")
+    pod["metadata"]["labels"] |= {"workflows.argoproj.io/workflow": "wf", "argosy.dev/stage": stage}
+    return pod
+
+
+def told(shutdown: str | None) -> Any:
+    return {"wf": {**a_workflow(phase="Running")["wf"], "spec": {"shutdown": shutdown}}}
+
+
+def test_a_workflow_whose_stage_nobody_starts_is_stopped_since_argo_would_make_a_deleted_pod_anew() -> None:
+    pods = [waiting(), waiting("preflight", "another")]
+    (action,) = later(sight(pods, workflows=told(None)), 1800.0)
+    assert (action.verb, action.kind, action.name, action.uid) == ("stop", "Workflow", "wf", "w1")
+    assert action.why == "pod another has been Pending for 1800 s"
+
+
+def test_one_that_is_stopping_is_argos_unless_its_exit_handler_waits_as_well() -> None:
+    assert later(sight([waiting()], workflows=told("Stop")), 9999.0) == []
+    assert names(later(sight([waiting("finish")], workflows=told("Stop")), 1800.0)) == [("terminate", "wf")]
+    assert later(sight([waiting("finish")], workflows=told("Terminate")), 9999.0) == []
+
+
 def test_a_gang_of_a_running_workflow_is_left_alone() -> None:
     assert later(sight(gangs=[a_gang()], workflows=a_workflow(phase="Running")), 9999.0) == []
 
