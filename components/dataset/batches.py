@@ -157,6 +157,8 @@ def encode_all(values: Sequence[Any], kind: FieldType) -> list[Value]:
     match kind:
         case "text":
             return [value.encode() for value in values]
+        case "bytes":
+            return [value if type(value) is bytes else bytes(value) for value in values]
         case "int" if min(values) >= -(1 << 63) and max(values) < 1 << 63:
             return [b"%d" % value for value in values]
         case _:

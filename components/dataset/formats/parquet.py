@@ -3,10 +3,8 @@
 from collections.abc import Iterator
 from typing import BinaryIO
 
-import pyarrow
-import pyarrow.parquet
-
 from components.contracts.dataset import SampleField, ShardContent
+from components.dataset.arrow import pyarrow
 from components.integrity.fault import Fault
 
 

@@ -84,9 +84,8 @@ def _gunzip(path: str, pieces: Iterator[Piece]) -> Iterator[Piece]:
 
 
 def _unzstd(path: str, pieces: Iterator[Piece]) -> Iterator[Piece]:
-    import pyarrow
+    from components.dataset.arrow import pyarrow
 
-    pyarrow.set_memory_pool(pyarrow.system_memory_pool())
     packed, place = _Packed(pieces), 0
     try:
         with pyarrow.CompressedInputStream(pyarrow.PythonFile(packed, mode="r"), "zstd") as stream:

@@ -4,19 +4,18 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet
-
-from components.contracts.dataset import FieldType
-from components.dataset.batches import Column, Sample, Value, encode
+from components.dataset.arrow import pyarrow
+from components.dataset.batches import Batch, Column, Run, Sample, Value, encode, encode_all, runs_of
 from components.dataset.blobs import Blobs, Changed, Unreadable, open_file
 from components.dataset.inputs import Input
 from components.dataset.sources.findings import Findings, damaged
-from components.dataset.sources.lines import key_of, place_key
+from components.dataset.sources.lines import key_of, place_key, place_keys
 from components.dataset.sources.parquet_columns import fault_of, is_wanted, roots_of, type_of
 
-_ROWS_AT_ONCE = 256
-pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # the others keep tens of MB of what they are given back
+_BATCH_BYTES, _BATCH_ROWS = 256 << 10, 1024
+"""About what is unpacked at once: rows may be large."""
+_LOCAL_READ_BYTES, _REMOTE_READ_BYTES = 128 << 10, 1 << 20
+"""What is read of each column at once. A store answers late, however little is asked for."""
 
 
 def cuts(
@@ -40,9 +39,9 @@ def cuts(
         row += found.num_rows
 
 
-def samples(
+def runs(
     inputs: Sequence[Input], blobs: Blobs, findings: Findings, *, key_field: str | None, names: Sequence[str] = ()
-) -> Iterator[tuple[Input, int, Sample]]:
+) -> Iterator[Run]:
     """A sample a row: of all columns, or of those called `names`. Structs become columns of their own, joined by a
     dot.
     """
@@ -57,9 +56,7 @@ def samples(
             raise damaged(blobs.uri_of(item.path), unreadable.reason, unreadable.offset) from unreadable
 
 
-def _rows(
-    item: Input, blobs: Blobs, findings: Findings, key_field: str | None, names: Sequence[str]
-) -> Iterator[tuple[Input, int, Sample]]:
+def _rows(item: Input, blobs: Blobs, findings: Findings, key_field: str | None, names: Sequence[str]) -> Iterator[Run]:
     file = _opened(item, blobs)
     wanted = [*names, *([key_field] if key_field is not None and names else [])]
     roots = roots_of(file.schema_arrow, wanted)
@@ -70,51 +67,83 @@ def _rows(
             continue
         place = start
         for batch in _batches(item, file, group, roots):
-            for number, values in enumerate(_plain(batch, wanted), start=place):
-                if item.start <= number < stop:
-                    yield from _sample(item, number, values, findings, key_field)
+            first, last = max(place, item.start), min(place + batch.num_rows, stop)
+            if first < last:
+                own = batch.slice(first - place, last - first)
+                yield from _runs(item, range(first, last), own, wanted, findings, key_field)
             place += batch.num_rows
             if place >= stop:
                 break
 
 
 def _batches(item: Input, file: Any, group: int, columns: list[str]) -> Iterator[Any]:
+    found = file.metadata.row_group(group)
+    at_once = min(_BATCH_ROWS, max(1, _BATCH_BYTES * found.num_rows // max(1, found.total_byte_size)))
     try:
-        yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, row_groups=[group], columns=columns, use_threads=False)
+        yield from file.iter_batches(batch_size=at_once, row_groups=[group], columns=columns, use_threads=False)
     except (pyarrow.ArrowException, OSError) as error:
         raise Unreadable(item.path, f"row group {group} cannot be read: {_line(error)}") from error
 
 
-def _plain(batch: Any, wanted: Sequence[str]) -> Iterator[list[tuple[str, FieldType, Any]]]:
+def _runs(
+    item: Input, places: range, batch: Any, wanted: Sequence[str], findings: Findings, key_field: str | None
+) -> Iterator[Run]:
     table = pyarrow.Table.from_batches([batch])
     while any(pyarrow.types.is_struct(kind) for kind in table.schema.types):
         table = table.flatten()
     table = table.select([place for place, name in enumerate(table.schema.names) if is_wanted(name, wanted)])
-    if not table.num_columns:  # none of those asked for is there: a row that has nothing is still a row
-        yield from ([] for _ in range(batch.num_rows))
-        return
-    kinds = [type_of(kind) for kind in table.schema.types]
-    columns = [column.to_pylist() for column in table.columns]
-    for row in zip(*columns, strict=True):
-        yield list(zip(table.schema.names, kinds, row, strict=True))
+    columns = tuple(Column(field.name, type_of(field.type)) for field in table.schema)
+    found = [column.to_pylist() for column in table.columns]
+    if found and not any(column.null_count for column in table.columns):
+        try:
+            values = [encode_all(column, kind) for column, (_, kind) in zip(found, columns, strict=True)]
+            keys = _keys(item, places, columns, found, key_field)
+        except (ValueError, TypeError):
+            pass  # one by one, to find which
+        else:
+            findings.count("input_bytes", sum(sum(map(len, column)) for column in values))
+            yield Run(item, list(places), Batch(keys, columns, values))
+            return
+    yield from runs_of(_one_by_one(item, places, columns, found, findings, key_field))
+
+
+def _keys(
+    item: Input, places: range, columns: tuple[Column, ...], found: list[list[Any]], key_field: str | None
+) -> list[str]:
+    if key_field is None:
+        return place_keys(item, places)
+    named = {column.name: values for column, values in zip(columns, found, strict=True)}
+    return [key_of({key_field: key}, key_field) for key in named.get(key_field, [None])]
+
+
+def _one_by_one(
+    item: Input, places: range, columns: tuple[Column, ...], found: list[list[Any]], findings: Findings,
+    key_field: str | None,
+) -> Iterator[tuple[Input, int, Sample]]:  # fmt: skip
+    # none of the columns asked for is there: a row that has nothing is still a row
+    for number, row in zip(places, zip(*found, strict=True) if found else itertools.repeat(()), strict=bool(found)):
+        yield from _sample(item, number, columns, row, findings, key_field)
 
 
 def _sample(
-    item: Input, number: int, row: list[tuple[str, FieldType, Any]], findings: Findings, key_field: str | None
+    item: Input, number: int, has: tuple[Column, ...], row: tuple[Any, ...], findings: Findings, key_field: str | None
 ) -> Iterator[tuple[Input, int, Sample]]:
     columns, values = list[Column](), list[Value]()
     name = ""
     try:
-        for name, kind, value in row:
+        for column, value in zip(has, row, strict=True):
+            name = column.name
             if value is not None:
-                columns.append(Column(name, kind))
-                values.append(encode(value, kind))
+                columns.append(column)
+                values.append(encode(value, column.type))
     except (ValueError, TypeError) as error:
         findings.reject(item.path, f"its column {name!r}: {error}", offset=number)
         return
     try:
         key = (
-            place_key(item, number) if key_field is None else key_of({name: value for name, _, value in row}, key_field)
+            place_key(item, number)
+            if key_field is None
+            else key_of({column.name: value for column, value in zip(has, row, strict=True)}, key_field)
         )
     except (ValueError, TypeError) as error:
         findings.reject(item.path, str(error), offset=number)
@@ -124,10 +153,12 @@ def _sample(
 
 
 def _opened(item: Input, blobs: Blobs) -> Any:
+    size = _REMOTE_READ_BYTES if blobs.in_flight > 1 else _LOCAL_READ_BYTES
     try:
         return pyarrow.parquet.ParquetFile(
-            open_file(blobs, item), page_checksum_verification=True, pre_buffer=False, buffer_size=1 << 20
-        )
+            open_file(blobs, item, buffer_bytes=size), page_checksum_verification=True, pre_buffer=False,
+            buffer_size=size,
+        )  # fmt: skip
     except (pyarrow.ArrowException, OSError) as error:
         raise Unreadable(item.path, f"is no complete Parquet file: {_line(error)}", item.size) from error
 

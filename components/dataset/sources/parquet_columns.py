@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pyarrow
-
 from components.contracts.dataset import FieldType
+from components.dataset.arrow import pyarrow
 
 _SHOWN = 5
 

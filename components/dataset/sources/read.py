@@ -76,21 +76,19 @@ def _runs(kind: str, inputs: list[Input], blobs: Blobs, findings: Findings, read
         return lines.text_runs(inputs, blobs, findings)
     if kind == "jsonl":
         return json_lines.runs(inputs, blobs, findings, key_field=read.key_field)
-    return runs_of(_samples(kind, inputs, blobs, findings, read))
+    if kind == "parquet":
+        from components.dataset.sources import parquet
+
+        names = [field.name for field in read.fields]
+        return parquet.runs(inputs, blobs, findings, key_field=read.key_field, names=names)
+    return runs_of(_samples(kind, inputs, blobs, findings))
 
 
-def _samples(
-    kind: str, inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOptions
-) -> Iterator[tuple[Input, int, Sample]]:
-    if kind in ("file", "grouped", "labelled"):
-        found = files.samples(inputs, blobs, findings, group=kind == "grouped")
-        return ((item, 0, sample) for item, sample in found)
+def _samples(kind: str, inputs: list[Input], blobs: Blobs, findings: Findings) -> Iterator[tuple[Input, int, Sample]]:
     if kind == "row":
         return ((item, item.start, sample) for item, sample in files.rows(inputs, blobs, findings))
-    from components.dataset.sources import parquet
-
-    names = [field.name for field in read.fields]
-    return parquet.samples(inputs, blobs, findings, key_field=read.key_field, names=names)
+    found = files.samples(inputs, blobs, findings, group=kind == "grouped")
+    return ((item, 0, sample) for item, sample in found)
 
 
 def _fields(inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOptions) -> Iterator[Documents]:
@@ -101,7 +99,7 @@ def _fields(inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOpt
         from components.dataset.sources import parquet
 
         field = read.text_field or "text"
-        found = runs_of(parquet.samples(inputs, blobs, findings, key_field=None, names=(field,)))
+        found = parquet.runs(inputs, blobs, findings, key_field=None, names=(field,))
     for item, places, (_, columns, values) in found:
         for column, texts in zip(columns, values, strict=True):
             if column.name == field:
