@@ -31,6 +31,8 @@ NO_COMMIT = "0" * 40
 OPEN_PARAMETERS = (labels.RUN, COMMIT)
 """All that whoever starts a run may say; the stages check both."""
 
+SYNC_WAVE_ANNOTATION = "argocd.argoproj.io/sync-wave"
+
 START_WITHIN_SECONDS = 600
 """How late a scheduled run may start when nobody was there at its time."""
 MAX_RUN_SUFFIX = 11
@@ -138,7 +140,7 @@ def _cron(config: TrainConfig, gitops: GitOpsSection) -> Object:
         "failedJobsHistoryLimit": 3,
         "workflowSpec": {"workflowTemplateRef": {"name": config.experiment}},
     }
-    return _object("CronWorkflow", config, spec)
+    return _after_template(_object("CronWorkflow", config, spec))
 
 
 def _event_binding(config: TrainConfig, gitops: GitOpsSection) -> Object:
@@ -161,12 +163,17 @@ def _event_binding(config: TrainConfig, gitops: GitOpsSection) -> Object:
             "arguments": {"parameters": [{"name": COMMIT, "valueFrom": {"event": "payload.after"}}]},
         },
     }
-    return _object("WorkflowEventBinding", config, spec)
+    return _after_template(_object("WorkflowEventBinding", config, spec))
 
 
 def _object(kind: str, config: TrainConfig, spec: Object) -> Object:
     metadata = {"name": config.experiment}
     return {"apiVersion": "argoproj.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _after_template(item: Object) -> Object:
+    """For Argo CD, which otherwise applies what is of one kind group by name."""
+    return {**item, "metadata": {**item["metadata"], "annotations": {SYNC_WAVE_ANNOTATION: "1"}}}
 
 
 def _labels(config: TrainConfig) -> dict[str, str]:

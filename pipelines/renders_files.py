@@ -19,8 +19,8 @@ _FILES = {
     "WorkflowEventBinding": "event-binding.yaml",
 }
 _ROLES = "roles.yaml"
-OURS = (*_FILES.values(), _ROLES, KUSTOMIZATION)
-"""Every name a render uses."""
+OURS = (_ROLES, *_FILES.values(), KUSTOMIZATION)
+"""Every name a render uses, in the order in which they are applied."""
 
 _HEAD = re.compile(
     r"# Rendered by Argosy as (?P<kind>\w+), for (?P<of>experiment \S+, model version \S+)\. Do not edit"
@@ -62,9 +62,11 @@ def files_of(objects: Sequence[Object], *, kind: str, experiment: str, model_ver
     texts: dict[str, list[str]] = {}
     for item in objects:
         texts.setdefault(_FILES.get(str(item["kind"]), _ROLES), []).append(to_yaml(item))
-    files = {name: head + "---\n".join(parts) for name, parts in sorted(texts.items())}
+    files = {name: head + "---\n".join(texts[name]) for name in OURS if name in texts}
     kustomization = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": sorted(files),
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": list(files),
+        # As listed: a schedule that Argo sees before its template stands still for minutes.
+        "sortOptions": {"order": "fifo"},
     }  # fmt: skip
     return {**files, KUSTOMIZATION: head + to_yaml(kustomization)}
 

@@ -206,8 +206,21 @@ def test_the_lint_finds_in_a_template_what_a_server_would_not() -> None:
     assert template_problems(template)[0].where == "spec.entrypoint"
 
 
-def test_the_kustomization_lists_the_other_files_and_no_more() -> None:
-    listed = yaml.safe_load(files()["kustomization.yaml"])["resources"]
+def test_the_kustomization_lists_the_other_files_in_the_order_in_which_they_need_each_other() -> None:
+    kustomization = yaml.safe_load(files()["kustomization.yaml"])
 
-    assert listed == ["cron-workflow.yaml", "event-binding.yaml", "roles.yaml", "workflow-template.yaml"]
-    assert sorted([*listed, "kustomization.yaml"]) == sorted(files())
+    assert kustomization["resources"] == [
+        "roles.yaml", "workflow-template.yaml", "cron-workflow.yaml", "event-binding.yaml",
+    ]  # fmt: skip
+    assert kustomization["sortOptions"] == {"order": "fifo"}
+    assert sorted([*kustomization["resources"], "kustomization.yaml"]) == sorted(files())
+
+
+def test_argo_cd_applies_the_template_before_what_names_it() -> None:
+    def wave(kind: str) -> int:
+        return int(
+            (objects(SCHEDULE)[kind]["metadata"].get("annotations") or {}).get("argocd.argoproj.io/sync-wave", 0)
+        )
+
+    assert wave("WorkflowTemplate") < wave("CronWorkflow")
+    assert wave("WorkflowTemplate") < wave("WorkflowEventBinding")

@@ -139,7 +139,7 @@ def test_without_a_folder_the_objects_are_printed() -> None:
 
     kinds = [item["kind"] for item in yaml.safe_load_all(run("--as", "event").stdout)]
 
-    assert kinds == ["WorkflowEventBinding", "ServiceAccount", "Role", "RoleBinding", "Secret", "WorkflowTemplate"]
+    assert kinds == ["ServiceAccount", "Role", "RoleBinding", "Secret", "WorkflowTemplate", "WorkflowEventBinding"]
 
 
 @pytest.mark.parametrize(
