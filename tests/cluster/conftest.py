@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.harness import ClusterRun, description
 from tests.cluster.place import Place, a_place, wait_for_removed
 
-TIMEOUT_SECONDS = 1200
+TIMEOUT_SECONDS = 1800
 CORPUS = {f"{name}.txt": f"The {name} of the corpus. ".encode() * 400 for name in ("first", "second", "third")}
 
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 PROGRAM = Path(__file__).parent / "programs" / "chain.py"
 SEED = 7
-PATIENCE_SECONDS = 600.0
+PATIENCE_SECONDS = 1200.0
 """Of waits: a loaded machine is slow, and no test is about speed."""
 _LOOK_SECONDS = 0.5
 OVER = ("Succeeded", "Failed", "Error")
@@ -49,7 +49,7 @@ def description(
         "launch": {
             "num_nodes": num_nodes, "nproc_per_node": nproc_per_node, "command": program,
             "resources": {"cpu": "100m", "memory": "256MiB"},
-            "limits": {"start": "5m", "run": "15m", "no_progress": "5m", "stop": "20s"},
+            "limits": {"start": "10m", "run": "15m", "no_progress": "5m", "stop": "20s"},
             "lost_node": {"policy": "force_after", "after": "20s"},
         },
         "checkpoint": {"every_steps": 5},
