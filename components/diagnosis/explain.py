@@ -5,12 +5,13 @@ So a wrong image comes before a shortage of GPUs: when GPUs are free the image i
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from components.contracts.lifecycle import RunState
 from components.contracts.units import format_duration
 from components.diagnosis.controllers import explain_controllers
-from components.diagnosis.fields import moment, part, text
+from components.diagnosis.fields import Object, condition, moment, part, text
 from components.diagnosis.finding import Finding, Life, Urgency, merged
 from components.diagnosis.observed import Observed
 from components.diagnosis.pod_end import explain_ended, explain_taken
@@ -32,19 +33,28 @@ def explain(observed: Observed, now: datetime) -> tuple[Finding, ...]:
 
 
 def _pods(around: Surroundings) -> Iterator[Finding]:
+    alike: dict[str, Finding | None] = {}
     for pod in around.pods:
-        has_place = bool(text(pod, "spec", "nodeName"))
-        has_begun = has_place or text(pod, "status", "phase") not in ("Pending", "")
-        is_asked = bool(text(pod, "metadata", "deletionTimestamp"))
-        found = (explain_taken(pod, around) or explain_ended(pod, around)) if has_begun or is_asked else None
-        if found is None and not is_asked:
-            if has_place:
-                if text(pod, "status", "phase") in ("Pending", "Running"):
-                    found = explain_starting(pod, around)
-            elif text(pod, "status", "phase") in ("Pending", ""):
-                found = explain_unscheduled(pod, people_say(pod), around.events_of(pod), around.fit(pod), around.now)
+        found = _pod(pod, around, alike)
         if found is not None:
             yield found
+
+
+def _pod(pod: Object, around: Surroundings, alike: dict[str, Finding | None]) -> Finding | None:
+    """The cause of one pod's state. `alike` keeps what was found for pods without a node: a gang has many such."""
+    phase, has_place = text(pod, "status", "phase"), bool(text(pod, "spec", "nodeName"))
+    is_asked = bool(text(pod, "metadata", "deletionTimestamp"))
+    if has_place or is_asked or phase not in ("Pending", ""):
+        found = explain_taken(pod, around) or explain_ended(pod, around)
+        if found is not None or is_asked or not has_place:
+            return found
+        return explain_starting(pod, around) if phase in ("Pending", "Running") else None
+    events = around.events_of(pod)
+    key = repr((condition(pod, "PodScheduled"), pod.get("spec"), {text(event, "reason") for event in events}))
+    if key not in alike:
+        alike[key] = explain_unscheduled(pod, people_say(pod), events, around.fit(pod), around.now)
+    first = alike[key]
+    return None if first is None else replace(first, who=people_say(pod))
 
 
 def _without_consequences(found: list[Finding]) -> list[Finding]:
