@@ -275,6 +275,8 @@ class Generation:
     def _standing(self) -> Standing:
         if self._queue is not None and self._queue.view is not None and self._cause is None:
             return standing_in_queue(self._queue.view, was_preempted=self._was_preempted)
+        if self._queue is None and self._around.backend.queue is not None and self._view.admitted_at is None:
+            return Standing(RunState.PREEMPTED if self._was_preempted else RunState.QUEUED)
         if self._cause is StopCause.PREEMPTED:
             return Standing(RunState.PREEMPTED, PREEMPTED, self._missing)
         return standing_of(self._state)

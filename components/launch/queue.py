@@ -153,7 +153,9 @@ def _why_waiting(sight: Sight, workload: Object | None, name: str) -> tuple[str,
     if reserved:
         checks = (workload.get("status") or {}).get("admissionChecks") or ()
         open_checks = [f"{item.get('name')} {item.get('state')}" for item in checks if item.get("state") != "Ready"]
-        return "AdmissionCheck", f"it has its quota and waits for {', '.join(open_checks) or 'its admission'}"
+        if not open_checks:
+            return "Admitted", "it has its quota and is being let in"
+        return "AdmissionCheck", f"it has its quota and waits for {', '.join(open_checks)}"
     if pending is None:
         return "BehindOthers", "Kueue has not tried it yet: others are before it"
     message = str(pending.get("message", ""))[:_MAX_TEXT]

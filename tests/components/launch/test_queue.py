@@ -42,6 +42,12 @@ def busy(**values: Any) -> dict[str, Any]:
     return a_workload(condition("QuotaReserved", "False", "Pending", BUSY), **values)
 
 
+def checked(state: str) -> dict[str, Any]:
+    workload = a_workload(condition("QuotaReserved", "True"))
+    workload["status"]["admissionChecks"] = [{"name": "capacity", "state": state, "message": "no machines"}]
+    return workload
+
+
 def a_queue(kind: str = "LocalQueue", *, used: str = "0", pending: int = 0, **spec: Any) -> dict[str, Any]:
     usage = [{"name": "default", "resources": [{"name": "cpu", "total": used}]}]
     return {
@@ -111,7 +117,8 @@ def test_where_the_quota_may_not_be_seen_only_ones_own_is_told() -> None:
          "Inadmissible"),
         ([a_workload(condition("QuotaReserved", "False", "Pending", "untolerated taint {k: v}"))], a_queue(),
          "NoMatchingFlavor"),
-        ([a_workload(condition("QuotaReserved", "True"))], a_queue(), "AdmissionCheck"),
+        ([a_workload(condition("QuotaReserved", "True"))], a_queue(), "Admitted"),
+        ([checked("Pending")], a_queue(), "AdmissionCheck"),
     ],
 )  # fmt: skip
 def test_each_reason_to_wait_has_a_name(workloads: Any, local: Any, reason: str) -> None:
@@ -158,6 +165,7 @@ def test_a_gang_whose_object_is_gone_is_nobodys_to_take() -> None:
     ("workload", "reason"),
     [
         (a_workload(condition("QuotaReserved", "False", "Pending", TOO_LARGE)), "GangTooLarge"),
+        (checked("Rejected"), "Deactivated"),
         (a_workload(active=False), "Deactivated"),
         (a_workload(condition("DeactivationTarget", "True", "RequeuingLimitExceeded"), active=False),
          "RequeuingLimitExceeded"),
