@@ -54,6 +54,11 @@ class LiveObjects:
             raise self._refusal
         return is_listed
 
+    def require_sight(self) -> None:
+        """Raises what ended the looking for good, if anything did: what `living` says is old then."""
+        if self._refusal is not None:
+            raise self._refusal
+
     @property
     def is_refused(self) -> bool:
         """This account may not look."""
@@ -77,6 +82,7 @@ class LiveObjects:
                                   seen=str(error))  # fmt: skip
                 self._closing.wait(_PAUSE_SECONDS)
             except (Forbidden, NotServed) as error:
+                self._log.warning(f"cannot look at {self._kind.plural} any more", seen=str(error))
                 self._refusal = error
                 self._is_listed.set()
                 self._on_change()

@@ -9,6 +9,7 @@ from components.cluster.kinds import JOB_SETS, JOBS, WORKFLOWS
 from components.contracts.cluster_names import RUN_LABEL
 from components.errors import ArgosyError
 from components.ledger.ledger import Owner, is_gone, this_process
+from components.runtime.log import Log
 
 TARGET = "kubernetes"
 
@@ -30,6 +31,7 @@ class RunsHere:
 
     cluster: Cluster
     here: Owner
+    log: Log
 
     def is_over(self, run: str, owner: Owner) -> bool:
         """False also when that cannot be told: a run of another cluster, an API server that does not answer."""
@@ -39,7 +41,8 @@ class RunsHere:
             return False
         try:
             return not self._lives(run)
-        except ArgosyError:
+        except ArgosyError as error:
+            self.log.warning(f"cannot tell whether run {run}, which holds the claim, is over", seen=str(error))
             return False
 
     def _lives(self, run: str) -> bool:

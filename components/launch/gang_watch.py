@@ -32,7 +32,9 @@ class GangWatch:
                 raise Transient("NoAnswer", "the API server does not list the gang's objects", "the next attempt does")
 
     def view(self, *, num_nodes: int, is_removed: bool) -> GangView:
-        """What is known now."""
+        """What is known now. Raises Forbidden when this account may not look."""
+        for live in (self._gang, self._pods):
+            live.require_sight()
         living, gone = self._pods.snapshot()
         gangs, gone_gangs = self._gang.snapshot()
         pods = [*(SeenPod(item) for item in living.values()), *(SeenPod(item, is_gone=True) for item in gone.values())]

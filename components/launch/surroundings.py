@@ -86,7 +86,7 @@ def _this_cluster(context: StageContext, spec: LaunchSpec, environ: Mapping[str,
     )  # fmt: skip
     owner = owner_in_cluster(cluster.namespace)
     ask = ask_workflow(cluster, workflow, context.log) if workflow else lambda: None
-    return Place(backend, owner, RunsHere(cluster, owner).is_over, ask, spec.workdir)
+    return Place(backend, owner, RunsHere(cluster, owner, context.log).is_over, ask, spec.workdir)
 
 
 def _options(context: StageContext, spec: LaunchSpec) -> PodOptions:

@@ -1,6 +1,9 @@
 """Refuses early what would leave pods waiting: names that the namespace does not have, and a missing janitor."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+import click
 
 from components.cluster.base import Forbidden
 from components.cluster.kinds import DEPLOYMENTS, SECRETS
@@ -34,13 +37,15 @@ def require_ready(config: "TrainConfig", argo: Argo) -> None:
     if problems := missing_objects(cluster, wanted):
         raise BadInput("MissingObjects", f"the description names what {argo.place} does not have", problems=problems)
     if config.launch.lost_node.policy == "force_after" and config.launch.backend != "process":
-        _require_janitor(cluster)
+        require_janitor(cluster, told=lambda text: click.echo(text, err=True))
 
 
-def _require_janitor(cluster: "KubernetesCluster") -> None:
+def require_janitor(cluster: "KubernetesCluster", *, told: Callable[[str], object]) -> None:
+    """Raises EnvironmentUnfit without one; `told` hears that this account may not look."""
     try:
         found = cluster.read(DEPLOYMENTS, JANITOR_NAME)
-    except Forbidden:
+    except Forbidden as error:
+        told(f"cannot see whether there is a janitor, so the launch stage will: {error}")
         return
     if found is None:
         raise EnvironmentUnfit(

@@ -40,6 +40,8 @@ class Janitor:
                 raise Transient("NoAnswer", "the API server does not answer", "it is tried again")
         self._log.info("the janitor watches", namespace=self._cluster.namespace)
         while not stopped.wait(LOOK_SECONDS):
+            for live in (self._pods, self._workflows, self._nodes, *self._gangs):
+                live.require_sight()
             for action in decide(self._sight(), self._memory, limits=self._limits, now=time.monotonic()):
                 self._do(action)
 
