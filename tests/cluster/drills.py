@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 from components.contracts.cluster_names import COMPLETION_INDEX_ANNOTATION, GANG_LABEL
 from components.contracts.layout import ledger_folder
 from components.errors import ArgosyError
+from tests.cluster.drills_judge import Told, assert_trained_once
 from tests.cluster.harness import ClusterRun, description, wait_until
 from tests.cluster.place import ROOT, Place
 
@@ -26,19 +26,6 @@ EVERY_STEPS = 40
 RANKS = (0, 1)
 T = TypeVar("T")
 Object = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Told:
-    """One line of a rank."""
-
-    generation: int
-    attempt: int
-    rank: int
-    event: str
-    step: int
-    at: float
-    """Unix seconds."""
 
 
 class Drill(ClusterRun):
@@ -167,7 +154,8 @@ class Drill(ClusterRun):
         for pod in self.living_workers():
             self.run_in(pod, "python3", "-c", f"open('/tmp/enough', 'w').write('{last}')")
         assert self.finish() == 0, self.terminal()[-3000:]
-        self.assert_trained_once(last)
+        assert self.ledger().claim is None
+        assert_trained_once([item["change"] for item in self.records()], self.steps(), last=last, ranks=RANKS)
 
     def kill_rank(self, rank: int) -> float:
         """With SIGKILL; when."""
@@ -187,38 +175,6 @@ class Drill(ClusterRun):
             return self.over()
         except ArgosyError:
             return ""
-
-    # What must hold
-
-    def assert_trained_once(self, last: int) -> None:
-        """Terms one after the other, each commit in the term that then was the newest, no step of a lineage twice."""
-        changes = [item["change"] for item in self.records()]
-        begins = [item for item in changes if item["kind"] == "begin"]
-        assert [item["term"] for item in begins] == list(range(1, len(begins) + 1))
-        assert [item["generation"] for item in begins] == sorted(item["generation"] for item in begins)
-        term, base = 0, 0
-        steps, verified = dict[str | None, int]({None: 0}), [0]
-        for item in changes:
-            if item["kind"] == "begin":
-                term, base = item["term"], steps[item.get("source")]
-                assert base >= max(verified), f"term {term} began from step {base}, but {max(verified)} was verified"
-            elif item["kind"] == "commit":
-                assert item["term"] == term, f"{item['checkpoint']} was committed while term {term} was the newest"
-                assert item["step"] > base, f"{item['checkpoint']} was committed in a term that began from {base}"
-                steps[item["checkpoint"]] = item["step"]
-            elif item["kind"] == "verified":
-                verified.append(steps[item["checkpoint"]])
-            assert item["kind"] != "quarantine", item
-        assert (max(verified), max(steps.values()), self.ledger().claim) == (last, last, None)
-        for item in begins:
-            self._assert_steps_follow(item, steps[item.get("source")])
-
-    def _assert_steps_follow(self, begin: Mapping[str, Any], base: int) -> None:
-        """A START goes on right after its source, step by step, on every rank."""
-        start = (begin["generation"], begin["attempt"])
-        for rank in RANKS:
-            own = [line.step for line in self.steps() if (line.generation, line.attempt, line.rank) == (*start, rank)]
-            assert own == list(range(base + 1, base + 1 + len(own))), f"term {begin['term']}, rank {rank}: {own}"
 
     def longest_silence(self, *, since: float) -> float:
         """The longest time that any rank was without a step from then on, in seconds."""
