@@ -45,33 +45,42 @@ class Sample(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Consecutive samples of one input that have the same fields, as they come out of a source."""
+    """Consecutive samples that have the same fields, as they come out of a source."""
 
     item: Input
     places: list[int]
     batch: Batch
+    items: list[Input] | None = None
+    """The input of each sample; None when all are of `item`."""
+
+    def input_of(self, number: int) -> Input:
+        """Where a sample of the run comes from."""
+        return self.item if self.items is None else self.items[number]
 
 
 def runs_of(samples: Iterable[tuple[Input, int, Sample]]) -> Iterator[Run]:
     """Samples that come one by one, together."""
-    item: Input | None = None
-    places, keys, columns, values, size = list[int](), list[str](), tuple[Column, ...](), list[list[Value]](), 0
+    items, places, keys = list[Input](), list[int](), list[str]()
+    columns, values, size = tuple[Column, ...](), list[list[Value]](), 0
     for of, place, (key, has, row) in samples:
-        is_other = of is not item or (has is not columns and has != columns)
+        is_other = has is not columns and has != columns
         if keys and (is_other or size > BATCH_BYTES or len(keys) >= BATCH_SAMPLES):
-            assert item is not None
-            yield Run(item, places, Batch(keys, columns, values))
+            yield _run(items, places, Batch(keys, columns, values))
             keys = []
         if not keys:
-            item, places, keys, columns, values, size = of, [], [], has, [[] for _ in has], 0
+            items, places, keys, columns, values, size = [], [], [], has, [[] for _ in has], 0
+        items.append(of)
         places.append(place)
         keys.append(key)
         for column, value in zip(values, row, strict=True):
             column.append(value)
             size += len(value)
     if keys:
-        assert item is not None
-        yield Run(item, places, Batch(keys, columns, values))
+        yield _run(items, places, Batch(keys, columns, values))
+
+
+def _run(items: list[Input], places: list[int], batch: Batch) -> Run:
+    return Run(items[0], places, batch, None if all(item is items[0] for item in items) else items)
 
 
 def without(batch: Batch, is_out: Sequence[bool]) -> Batch:
@@ -188,7 +197,7 @@ def encode(value: Any, kind: FieldType) -> bytes:
 def conform(
     run: Run, schema: tuple[Column, ...], *, may_have_more: bool, reject: Callable[[int, str], None]
 ) -> Iterator[Run]:
-    """The samples with exactly the columns of `schema`, in its order; `reject` is told the place of each that does not
+    """The samples with exactly the columns of `schema`, in its order; `reject` is told the number of each that does not
     fit, and why.
     """
     keys, columns, values = run.batch
@@ -198,19 +207,20 @@ def conform(
     if (as_they_are := _picked(run.batch, schema, may_have_more)) is not None:
         yield run._replace(batch=as_they_are)
         return
-    places, fitting, converted = list[int](), list[str](), [list[Value]() for _ in schema]
-    for row, (place, key) in enumerate(zip(run.places, keys, strict=True)):
+    kept, fitting, converted = list[int](), list[str](), [list[Value]() for _ in schema]
+    for row, key in enumerate(keys):
         try:
             found = _conformed(key, columns, [column[row] for column in values], schema, may_have_more)
         except ValueError as error:
-            reject(place, str(error))
+            reject(row, str(error))
             continue
-        places.append(place)
+        kept.append(row)
         fitting.append(key)
         for column, value in zip(converted, found, strict=True):
             column.append(value)
     if fitting:
-        yield Run(run.item, places, Batch(fitting, schema, converted))
+        items = None if run.items is None else [run.items[row] for row in kept]
+        yield Run(run.input_of(kept[0]), [run.places[row] for row in kept], Batch(fitting, schema, converted), items)
 
 
 def _picked(batch: Batch, schema: tuple[Column, ...], may_have_more: bool) -> Batch | None:

@@ -73,7 +73,7 @@ def _fields_of_first_record(
     for start in range(len(units)):
         inputs = [unit.item for unit in units[start:]]
         try:
-            item, _, batch = next(samples(inputs, listing.blobs, findings, spec.read, ()))
+            item, _, batch, _ = next(samples(inputs, listing.blobs, findings, spec.read, ()))
         except (BadInput, Unreadable) as error:
             why = why or (error.seen if isinstance(error, BadInput) else str(error))
             continue

@@ -135,7 +135,7 @@ class Packer:
                 fault = f"its key {key!r} is another sample's already" if key in seen else faults.get(number, "")
                 is_out.append(bool(fault))
                 if fault:
-                    findings.reject(run.item.path, fault, offset=run.places[number])
+                    findings.reject(run.input_of(number).path, fault, offset=run.places[number])
                 else:
                     seen.add(key)
             yield without(run.batch, is_out)

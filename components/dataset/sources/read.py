@@ -1,6 +1,7 @@
 """The records of a shard's inputs: as documents to be packed into sequences, or as samples."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby, starmap
 from typing import NamedTuple
 
@@ -62,11 +63,11 @@ def samples(
             if not schema:
                 yield run
                 continue
-            path = run.item.path
-            yield from conform(
-                run, schema, may_have_more=bool(read.fields),
-                reject=lambda place, reason, path=path: findings.reject(path, reason, offset=place),  # type: ignore[misc]
-            )  # fmt: skip
+            yield from conform(run, schema, may_have_more=bool(read.fields), reject=partial(_reject, run, findings))
+
+
+def _reject(run: Run, findings: Findings, number: int, reason: str) -> None:
+    findings.reject(run.input_of(number).path, reason, offset=run.places[number])
 
 
 def _runs(kind: str, inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOptions) -> Iterator[Run]:
@@ -100,7 +101,7 @@ def _fields(inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOpt
 
         field = read.text_field or "text"
         found = parquet.runs(inputs, blobs, findings, key_field=None, names=(field,))
-    for item, places, (_, columns, values) in found:
+    for item, places, (_, columns, values), _ in found:
         for column, texts in zip(columns, values, strict=True):
             if column.name == field:
                 yield Documents(item, places, texts)

@@ -35,6 +35,23 @@ def test_samples_that_come_one_by_one_keep_place_and_order() -> None:
     ]
 
 
+def test_samples_of_many_inputs_travel_together_and_each_knows_its_own() -> None:
+    others = [ITEM._replace(path=name) for name in ("one", "two", "three")]
+    raw = (Column("n", "bytes"),)
+    samples = [
+        (item, 0, Sample(item.path, raw, [value])) for item, value in zip(others, [b"1", b"x", b"3"], strict=True)
+    ]
+    (run,) = runs_of(samples)
+    assert [run.input_of(number) for number in range(3)] == others
+
+    rejected = list[str]()
+    (found,) = conform(
+        run, (NUMBER,), may_have_more=False, reject=lambda number, _: rejected.append(run.input_of(number).path)
+    )
+    assert rejected == ["two"]
+    assert [found.input_of(number).path for number in range(2)] == ["one", "three"]
+
+
 def test_columns_are_picked_and_the_key_becomes_one() -> None:
     rejected = list[tuple[int, str]]()
     run = Run(ITEM, [1, 2], Batch(["a", "b"], TWO, [[b"x", b"y"], [b"1", b"2"]]))
@@ -50,7 +67,7 @@ def test_samples_that_do_not_fit_are_rejected_one_by_one() -> None:
     run = Run(ITEM, [1, 2, 3], Batch(["a", "b", "c"], raw, [[b"1", b"one", b"3"]]))
     (found,) = conform(run, (NUMBER,), may_have_more=False, reject=lambda *what: rejected.append(what))
     assert found == Run(ITEM, [1, 3], Batch(["a", "c"], (NUMBER,), [[b"1", b"3"]]))
-    assert [place for place, _ in rejected] == [2]
+    assert [number for number, _ in rejected] == [1]
 
 
 def test_a_key_that_is_no_text_costs_its_sample_alone() -> None:
@@ -59,4 +76,4 @@ def test_a_key_that_is_no_text_costs_its_sample_alone() -> None:
     schema = (Column("key", "text"), TEXT)
     (found,) = conform(run, schema, may_have_more=False, reject=lambda *what: rejected.append(what))
     assert found.batch.keys == ["a"]
-    assert [place for place, _ in rejected] == [2]
+    assert [number for number, _ in rejected] == [1]
