@@ -18,6 +18,7 @@ def patched(spec: Manifest, patch: Mapping[str, Any]) -> Manifest:
     for container in theirs.pop("containers", ()):
         ours = next(item for item in result["containers"] if item["name"] == container["name"])
         ours.update(_merged(ours, container))
+        ours["env"] = one_each(ours.get("env") or [])
     avoided = _terms(result.get("affinity") or {})
     result = _merged(result, theirs)
     if avoided and (wanted := _terms(theirs.get("affinity") or {})):
@@ -25,6 +26,11 @@ def patched(spec: Manifest, patch: Mapping[str, Any]) -> Manifest:
         terms = [{**term, "matchFields": [*(term.get("matchFields") or ()), *fields]} for term in wanted]
         result["affinity"]["nodeAffinity"][_REQUIRED]["nodeSelectorTerms"] = terms
     return result
+
+
+def one_each(variables: list[Manifest]) -> list[Manifest]:
+    """The last word on each variable, where the first was: the API server takes no name twice."""
+    return list({item["name"]: item for item in variables}.values())
 
 
 def _terms(affinity: Mapping[str, Any]) -> list[Manifest]:

@@ -26,7 +26,7 @@ from components.contracts.cluster_names import (
 from components.contracts.gang import GangSpec
 from components.contracts.names import gang_name
 from components.contracts.pods import TRUST_VARIABLES, TRUSTED_FILE, PodOptions, proxy_variables
-from components.launch.pod_patch import patched
+from components.launch.pod_patch import one_each, patched
 
 Manifest = dict[str, Any]
 
@@ -164,11 +164,10 @@ def _agent(plan: GangPlan) -> Manifest:
         mounts.append(_mount("trust", TRUST, read_only=True))
     if plan.pods.ca_secret:
         mounts.append(_mount("ca", CA, read_only=True))
-        variables = [item for item in variables if item["name"] != "AWS_CA_BUNDLE"]
         variables.append({"name": "AWS_CA_BUNDLE", "value": f"{CA}/ca.crt"})
     agent = _ours(plan, AGENT, command, mounts=mounts, resources=plan.pods.agent_resources)
     return {
-        **agent, "restartPolicy": "Always", "env": variables, "envFrom": list(plan.pods.storage_env_from),
+        **agent, "restartPolicy": "Always", "env": one_each(variables), "envFrom": list(plan.pods.storage_env_from),
     }  # fmt: skip
 
 
@@ -181,14 +180,14 @@ def _program(plan: GangPlan) -> Manifest:
         "imagePullPolicy": options.image_pull_policy,
         # Isolated, and without site: nothing of the user's environment may change what the guard imports.
         "command": ["python3", "-I", "-S", f"{BIN}/guard.py", "--socket", SOCKET, "--in-pod", str(wait)],
-        "env": [
+        "env": one_each([
             # A user id that is not in the image's /etc/passwd has no home and no name; many libraries ask for both.
             {"name": "HOME", "value": HOME},
             {"name": "USER", "value": "argosy"},
             {"name": "ARGOSY_NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
             *_way_out(options),
             *options.env,
-        ],
+        ]),
         "envFrom": list(options.env_from),
         "resources": options.resources,
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},

@@ -1,5 +1,6 @@
 """A patch adds to the gang's pods what is allowed, and everything else is refused by name."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,3 +87,21 @@ def test_a_patch_adds_to_lists_and_to_the_programs_container() -> None:
         "preemptionPolicy": "Never",
     }  # fmt: skip
     assert spec["volumes"] == [{"name": "work"}]
+
+
+def test_no_variable_is_named_twice_and_the_last_word_counts() -> None:
+    proxy = {"http": "http://p:1"}
+    options = {"env": ({"name": "HTTP_PROXY", "value": "mine"},), "proxy": proxy, "ca_secret": "ca"}
+    patch = {"containers": [{"name": "program", "env": [{"name": "http_proxy", "value": "patched"}]}]}
+    plan = replace(
+        a_plan(**options, trusted={"config_map": "a", "key": "b"}, patch=patch),
+        agent_variables=("HTTP_PROXY", "NO_PROXY", "AWS_CA_BUNDLE"),
+    )
+    spec = pod_template(plan)["spec"]
+    for container in (spec["initContainers"][1], spec["containers"][0]):
+        names = [item["name"] for item in container["env"]]
+        assert len(names) == len(set(names))
+    agent = {item["name"]: item.get("value") for item in spec["initContainers"][1]["env"]}
+    program = {item["name"]: item.get("value") for item in spec["containers"][0]["env"]}
+    assert (agent["HTTP_PROXY"], agent["AWS_CA_BUNDLE"]) == ("http://p:1", "/argosy/ca/ca.crt")
+    assert (program["HTTP_PROXY"], program["http_proxy"]) == ("mine", "patched")
