@@ -38,7 +38,7 @@ def description(
 ) -> Object:  # fmt: skip
     """A small run of `programs/chain.py`. `changes` by dotted field with `__` for the dot; None takes a field away."""
     program = [*_inline(PROGRAM), "--steps", str(steps), "--seconds", str(seconds), *arguments]
-    small = {"cpu": "100m", "memory": "512MiB"}
+    small = {"cpu": "50m", "memory": "512MiB"}
     value: Object = {
         "experiment": experiment, "seed": SEED, "storage": place.storage, "storage_options": place.storage_options,
         "namespace": place.namespace, "image": place.image, "platform_image": place.platform_image,

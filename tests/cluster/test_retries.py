@@ -29,7 +29,7 @@ def test_bad_input_is_not_tried_again(place: Place, runs: Callable[..., ClusterR
 @pytest.fixture(scope="module")
 def disturbed(place: Place, runs: Callable[..., ClusterRun]) -> ClusterRun:
     """Fails once with 75, loses a pod, and would train for ever; its deadline is set once it trains."""
-    run = runs("disturbed", steps=100_000, checkpoint__every_steps=100)
+    run = runs("disturbed", steps=100_000, seconds=0.5, checkpoint__every_steps=100)
     run.as_template("disturbed", _disturb)
     run.start("submit", "--from-template", "disturbed", "--target", "kubernetes")
     lost = run.wait_for_pod("shard-task", "Running")

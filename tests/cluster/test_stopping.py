@@ -17,7 +17,7 @@ from tests.cluster.place import HAS_SERVER, Place
 Figure = Callable[[str, float], None]
 STOP_SECONDS = 20
 MORE = 20
-ENDLESS = {"steps": 100_000, "checkpoint__every_steps": 100, "arguments": ("--more", str(MORE))}
+ENDLESS = {"steps": 100_000, "seconds": 0.5, "checkpoint__every_steps": 100, "arguments": ("--more", str(MORE))}
 """Until they are ended; once resumed only a little more."""
 SHORT_PENDING = "argosy.dev/pending-limit-seconds"
 

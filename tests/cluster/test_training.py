@@ -58,7 +58,7 @@ def trained(place: Place, runs: Callable[..., ClusterRun], tmp_path_factory: pyt
         "trained", corpus=place.upload("stdlib", documents), num_nodes=2, nproc_per_node=2,
         image=TORCH_IMAGE or place.platform_image, shard__num_tasks=2, preflight__memory_per_rank="600MiB",
         launch__command=list(TRAINER), launch__env={"OMP_NUM_THREADS": "1"},
-        launch__resources={"cpu": "200m", "memory": "3GiB"},
+        launch__resources={"cpu": "100m", "memory": "3GiB"},
     )  # fmt: skip
     local = LocalRun(tmp_path_factory.mktemp("local") / "home")
     same = {key: value for key, value in run.value.items() if key not in ONLY_FOR_CLUSTERS}
