@@ -182,7 +182,7 @@ def _context(name: str, arguments: argparse.Namespace) -> StageContext:
     fields: dict[str, Any] = {
         "experiment": arguments.experiment,
         "workflow": arguments.workflow,
-        "run": arguments.run,
+        "run": arguments.run or arguments.workflow,
         "task": arguments.task,
         "attempt": arguments.attempt,
         "node": node,

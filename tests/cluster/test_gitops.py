@@ -19,7 +19,7 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 @pytest.fixture(scope="module")
 def repository(place: Place, corpus: str) -> Repository:
     """With one render, deployed, and a webhook that is trusted."""
-    made = Repository(place, description(place, "pushed", corpus=corpus, steps=10))
+    made = Repository(place, description(place, "pushed", corpus=corpus, steps=5, num_nodes=1))
     made.commit()
     made.deploy()
     made.trust_webhook()
@@ -80,7 +80,7 @@ def test_a_post_that_is_not_signed_by_the_repository_is_refused(repository: Repo
 def test_a_payload_that_is_no_push_to_the_branch_starts_nothing(repository: Repository, payload: object) -> None:
     before = len(repository.workflows())
 
-    assert repository.post(payload) in (200, 400, 500)
+    assert repository.post(payload) in (200, 401)  # nobody it is meant for, or no push event at all
     assert len(repository.workflows()) == before
 
 
@@ -94,7 +94,7 @@ def test_a_commit_that_is_none_gets_past_nobody_who_trains(repository: Repositor
     assert stages.get("preflight") == "Failed"
     assert stages.get("launch", "Omitted") == "Omitted"
     assert "BadCommit" in json.dumps(workflow["status"]["nodes"])
-    assert stages.get(f"{name}.onExit") == "Succeeded" or "finish" in json.dumps(stages)
+    assert stages[f"{name}.onExit"] == "Succeeded"
 
 
 def test_a_template_that_was_edited_in_the_cluster_is_told_field_by_field(repository: Repository) -> None:
@@ -135,7 +135,7 @@ def test_a_bad_commit_is_stopped_by_the_check_by_our_lint_and_by_argos(repositor
 
 def test_a_schedule_starts_runs_that_never_overlap(place: Place, corpus: str) -> None:
     """Every minute, and a run takes longer: the next begins when its predecessor is over, and not before."""
-    value = description(place, "nightly", corpus=corpus, steps=5, gitops__schedules=["* * * * *"])
+    value = description(place, "nightly", corpus=corpus, steps=5, num_nodes=1, gitops__schedules=["* * * * *"])
     scheduled = Repository(place, value)
     scheduled.commit("cron")
     scheduled.deploy()

@@ -33,7 +33,7 @@ def instance(place: Place) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def repository(place: Place, corpus: str, instance: str) -> Repository:
-    value = description(place, "given", corpus=corpus, steps=5, argo__instance_id=instance)
+    value = description(place, "given", corpus=corpus, steps=5, num_nodes=1, argo__instance_id=instance)
     made = Repository(place, value)
     made.commit("template")
     made.deploy()

@@ -156,6 +156,12 @@ def test_a_run_whose_name_is_no_name_touches_no_storage(stage: Stage, run: str) 
     assert not (stage.folder / "storage").exists()
 
 
+def test_a_run_that_nobody_named_has_its_workflows_name_in_every_log_line(stage: Stage) -> None:
+    _, output = stage.run({"do": "bad"}, "--run", "", "--workflow", "w-1")
+
+    assert '"run": "w-1"' in output
+
+
 def test_outputs_that_cannot_be_written_are_the_machines_fault(stage: Stage) -> None:
     (stage.folder / "out").touch()
 
