@@ -112,7 +112,8 @@ def _forbidden(request: Request, message: str) -> ArgosyError:
     right = _NO_RIGHT.search(message)
     if right or "cannot" in message:
         who = f'"{right[1]}" ' if right else ""
-        fix = f'allow it: a Role with verb "{request.verb}"' + (
+        role = "ClusterRole" if request.kind and not request.kind.is_namespaced else "Role"
+        fix = f'allow it: a {role} with verb "{request.verb}"' + (
             f' on "{request.kind.plural}" of API group "{request.kind.group}"' if request.kind else ""
         )
         return Forbidden("Forbidden", f"{who}may not {request}", fix)

@@ -19,6 +19,6 @@ def explain_pending(message: str, who: str) -> Finding:
     if any(mark in message for mark in _BY_SCHEDULER) and read_verdict(message).removals:
         return explain_message(message, who)
     return Finding(
-        "Pending", "{who} waits: its pod has not started", Actor.PLATFORM, "wait, or see the pod's events",
-        Life.STARTING, Urgency.PASSING, who=who,
+        "Pending", "{who} waits: its pod has not started", Actor.NOBODY, "wait: no complaint is known",
+        Life.STARTING, Urgency.NORMAL, who=who,
     )  # fmt: skip

@@ -333,6 +333,14 @@ ADVERSARIAL: tuple[Row, ...] = (
             stages=(a_stage_record("launch", 90, reason="WorkerFailed", message="WorkerFailed: a rank failed"),),
             gangs=(a_gang(RunState.FAILED, attempts=(a_failed_attempt(a_failure(last_lines=("ValueError: x",))),)),))),
      "WorkerFailed", "you", ("ValueError: x",)),
+    ("a stage being prepared is no fault, whoever is asked", evidence(
+        {"metadata": meta("s", labels={"workflows.argoproj.io/workflow": RUN}, annotations={
+            "workflows.argoproj.io/node-name": f"{RUN}.preflight"}), "spec": {"nodeName": "gpu-1"},
+         "status": {"phase": "Pending", "startTime": time(30), "containerStatuses": [
+             {"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}]}},
+        workflows=({"metadata": meta(RUN), "spec": {}, "status": {"phase": "Running"}},),
+        view=a_view(engine=an_engine(a_node("preflight", "Pending", message="PodInitializing")))), "Starting", "wait",
+     ("stage preflight", "not a fault yet")),
     ("GANG is a name, not a cause", evidence(a_pod(0, node="gpu-1", metadata={"name": GANG}, status={"containerStatuses": [
         {"name": "program", "state": {"waiting": {"reason": "PodInitializing"}}}]})), "Starting", "wait", ()),
     ("a place that vanished while it looked", evidence(

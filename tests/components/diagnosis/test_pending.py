@@ -15,8 +15,8 @@ from components.diagnosis.pending import explain_pending
         ("Unschedulable: 0/2 nodes are available: 2 node(s) failed frobnication.", "Unknown", "admin"),
         ('pods "x" is forbidden: exceeded quota: team, requested: pods=1', "NamespaceQuota", "wait"),
         ('pods "x" is forbidden: violates PodSecurity "restricted:latest": hostNetwork', "PodSecurity", "admin"),
-        ("PodInitializing", "Pending", "admin"),
-        ("", "Pending", "admin"),
+        ("PodInitializing", "Pending", "wait"),
+        ("", "Pending", "wait"),
     ],
 )  # fmt: skip
 def test_what_the_cluster_says_about_a_pod_that_waits_has_a_cause(message: str, reason: str, who: str) -> None:
