@@ -95,7 +95,7 @@ def test_a_run_of_a_template_passes_strict_argo_and_the_policy(
     begin = time.monotonic()
 
     run.start("submit", "--from-template", "given", "--target", "kubernetes", "-p", f"commit={SHA}")
-    code = run.finish()
+    code = run.finish(timeout=1100)
 
     assert code == 0, run.terminal()
     figure("submit --from-template, Strict, to its end", time.monotonic() - begin)
