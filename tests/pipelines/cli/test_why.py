@@ -1,7 +1,7 @@
 """`why` from the command line: saved evidence without a cluster, an API server at the wire, and what is refused."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,12 @@ import pytest
 
 from components.contracts.clock import now_text
 from components.diagnosis.observed import Observed
+from infra.local.run_dir import RunDir
 from pipelines.cli.main import run
 from pipelines.cli.why_watch import watch_run
 from tests.components.diagnosis.made import NAMESPACE, a_cluster_node, a_pod, an_event, meta, unscheduled, waiting
 from tests.fakes.api_server import FakeApiServer, answer, api_server
+from tests.pipelines.cli.conftest import argosy, finish
 from tests.runs import RUN
 
 CASES = Path(__file__).parents[2] / "components" / "diagnosis" / "cases"
@@ -219,3 +221,17 @@ def test_an_evidence_document_knows_whether_a_cluster_was_asked() -> None:
     assert observed.is_of_cluster
     assert observed.taken_at < now_text()
     assert a_pod()["metadata"]["name"] not in {pod["metadata"]["name"] for pod in observed.pods}
+
+
+def test_a_local_run_is_saved_and_explained_again_elsewhere(
+    a_run: Callable[..., RunDir], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finish(a_run({"shard-plan": "exit 75"}))
+    path = tmp_path / "evidence.json"
+    live = json.loads(argosy("why", "--save", str(path), "-o", "json").stdout)
+    monkeypatch.setenv("ARGOSY_HOME", str(tmp_path / "elsewhere"))
+
+    _, out, _ = why(capsys, "--evidence", str(path), "-o", "json")
+
+    assert json.loads(out) == live
+    assert (live["reason"], live["who"], live["others"]) == ("NotAnswering", "admin", [])
