@@ -49,7 +49,7 @@ def description(
         "launch": {
             "num_nodes": num_nodes, "nproc_per_node": nproc_per_node, "command": program,
             "resources": {"cpu": "100m", "memory": "256MiB"},
-            "limits": {"start": "10m", "run": "15m", "no_progress": "5m", "stop": "20s"},
+            "limits": {"start": "10m", "run": "1h", "no_progress": "5m", "stop": "20s"},
             "lost_node": {"policy": "force_after", "after": "20s"},
         },
         "checkpoint": {"every_steps": 5},

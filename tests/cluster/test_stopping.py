@@ -42,7 +42,8 @@ def begun(place: Place, runs: Callable[..., ClusterRun]) -> Begun:
     target = "argo-server" if HAS_SERVER else "kubernetes"
     incomplete, pending = _incomplete(place, runs), _pending(runs)
     pair = [runs("stopped", target=target, **ENDLESS).start() for _ in range(2)]
-    terminated, deleted = runs("terminated", **ENDLESS).start(), runs("deleted", **ENDLESS).start()
+    terminated = runs("terminated", **ENDLESS).start()
+    deleted = runs("deleted", launch__backend="job", **ENDLESS).start()  # the other kind of gang
     refused = wait_until(lambda: next((run for run in pair if run.has_ended()), None), what="one of two to be refused")
     (stopped,) = (run for run in pair if run is not refused)
     for run in (stopped, terminated, deleted):
