@@ -62,23 +62,6 @@ def test_of_two_runs_of_one_experiment_only_one_trains(begun: Begun, runs: Calla
     assert list((again.home / "submitted").glob("*.json")) == []  # refused before anything was created
 
 
-def test_the_same_run_twice_trains_once(place: Place, begun: Begun) -> None:
-    run = begun.terminated
-    workers = [pod["metadata"]["uid"] for pod in run.workers()]
-    twin = f"{run.name}-twice"
-    place.cluster.create(WORKFLOWS, workflow_again(run.workflow(), name=twin))
-
-    def launchers() -> bool:
-        pods = place.cluster.list(PODS, labels=f"workflows.argoproj.io/workflow={twin}").items
-        return any("-launch-" in pod["metadata"]["name"] and pod["status"]["phase"] == "Running" for pod in pods)
-
-    wait_until(launchers, what="the second launcher to run", give_up=run.over)
-    step = run.gang_states()[-1]["last_step"]["step"]
-    run.wait_for_step(step + 20)
-    assert [pod["metadata"]["uid"] for pod in run.workers()] == workers
-    assert len(run.ledger().begins_of(run.name)) == 1
-
-
 def test_stop_lets_ranks_save_and_resume_goes_on_from_there(place: Place, begun: Begun, figure: Figure) -> None:
     run = begun.stopped
     at = time.monotonic()
@@ -96,15 +79,6 @@ def test_stop_lets_ranks_save_and_resume_goes_on_from_there(place: Place, begun:
     assert run.losses()[saved.step + MORE] == expected_loss(saved.step + MORE)
     assert [begin.source for begin in run.ledger().begins_of(run.name)] == [None, saved.checkpoint]
     assert run.ask("status")["state"] == "Succeeded"
-
-
-def test_terminate_leaves_nothing(place: Place, begun: Begun, figure: Figure) -> None:
-    run, at = begun.terminated, time.monotonic()
-    for name in (f"{run.name}-twice", run.name):
-        place.cluster.patch(WORKFLOWS, name, {"spec": {"shutdown": "Terminate"}})
-    assert run.finish() == 83
-    run.wait_until_gone()
-    figure(f"terminate: until nothing is left (limits.stop {STOP_SECONDS} s)", time.monotonic() - at)
 
 
 def test_a_deleted_workflow_leaves_nothing(place: Place, begun: Begun, figure: Figure) -> None:
@@ -131,6 +105,32 @@ def test_a_stage_pod_that_nobody_can_start_is_ended(begun: Begun) -> None:
     assert run.finish() != 0
     assert run.workflow()["status"]["phase"] in ("Failed", "Error")
     assert run.gang_objects() == []
+
+
+def test_the_same_run_twice_trains_once(place: Place, begun: Begun) -> None:
+    run = begun.terminated
+    workers = [pod["metadata"]["uid"] for pod in run.workers()]
+    twin = f"{run.name}-twice"
+    place.cluster.create(WORKFLOWS, workflow_again(run.workflow(), name=twin))
+
+    def launchers() -> bool:
+        pods = place.cluster.list(PODS, labels=f"workflows.argoproj.io/workflow={twin}").items
+        return any("-launch-" in pod["metadata"]["name"] and pod["status"]["phase"] == "Running" for pod in pods)
+
+    wait_until(launchers, what="the second launcher to run", give_up=run.over)
+    step = run.gang_states()[-1]["last_step"]["step"]
+    run.wait_for_step(step + 20)
+    assert [pod["metadata"]["uid"] for pod in run.workers()] == workers
+    assert len(run.ledger().begins_of(run.name)) == 1
+
+
+def test_terminate_leaves_nothing(place: Place, begun: Begun, figure: Figure) -> None:
+    run, at = begun.terminated, time.monotonic()
+    for name in (f"{run.name}-twice", run.name):
+        place.cluster.patch(WORKFLOWS, name, {"spec": {"shutdown": "Terminate"}})
+    assert run.finish() == 83
+    run.wait_until_gone()
+    figure(f"terminate: until nothing is left (limits.stop {STOP_SECONDS} s)", time.monotonic() - at)
 
 
 def _incomplete(place: Place, runs: Callable[..., ClusterRun]) -> ClusterRun:
