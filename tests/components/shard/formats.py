@@ -29,6 +29,9 @@ def rows(folder: Path, *, count: int = 300, name: str = "rows.jsonl", first: int
 
 
 def spec(corpus: object, format: str, *, num_tasks: int = 1, target: int = 4000, **more: Any) -> ShardSpec:
+    """`key_field` names the samples of the formats that have names."""
+    if format == "tokens":
+        more.pop("key_field", None)
     read = ReadOptions(**{key: more.pop(key) for key in list(more) if key in ReadOptions.model_fields})
     options = (
         PackingOptions(sequence_length=more.pop("sequence_length", 16), over_long=more.pop("over_long", "split"))

@@ -20,7 +20,7 @@ from tests.fakes.s3_server import S3Server
 
 def made_by(store: ObjectStore, corpus: Path, format: str, *, num_tasks: int, seed: int) -> str:
     """The data version, by tasks in an order of their own, one of which runs twice."""
-    described = spec(corpus, format, num_tasks=num_tasks, target=500, key_field=None if format == "tokens" else "id")
+    described = spec(corpus, format, num_tasks=num_tasks, target=500, key_field="id")
     plan_id = plan(store, described)  # type: ignore[arg-type]
     rng = random.Random(seed)
     order = [*range(num_tasks), rng.randrange(num_tasks)]
