@@ -16,7 +16,7 @@ from components.dataset.inputs import Input
 from components.dataset.planning import MAX_RECORD_BYTES
 from components.dataset.sources.findings import Findings, damaged
 from components.dataset.sources.packed import is_packed, unpacked
-from components.dataset.sources.pieces import Piece, pieces_of
+from components.dataset.sources.pieces import Piece, pieces_of, stretches
 
 LINE_FIELD = "txt"
 _ENDS_AS_ON_WINDOWS = methodcaller("endswith", b"\r")
@@ -105,10 +105,7 @@ def reject_utf8(findings: Findings, item: Input, place: int, line: Value, error:
 
 
 def _early(item: Input) -> Iterator[tuple[int, int]]:
-    start = max(0, item.start - 1)
-    yield start, min(item.stop, start + _PIECE_BYTES)
-    for place in range(start + _PIECE_BYTES, item.stop, _PIECE_BYTES):
-        yield place, min(item.stop, place + _PIECE_BYTES)
+    return stretches(max(0, item.start - 1), item.stop, _PIECE_BYTES)
 
 
 def _split(item: Input, pieces: Iterator[Piece], blobs: Blobs) -> Iterator[tuple[list[int], list[bytes]]]:

@@ -60,10 +60,14 @@ def _own(asked: deque[list[int]], results: Iterator[bytes | Failure]) -> Iterato
 
 def whole(item: Input) -> Iterator[tuple[int, int]]:
     """The range of an input in pieces of READ_BYTES; one empty piece for an empty range, which shows a change too."""
-    start, stop = item.start, item.stop
-    yield start, min(stop, start + READ_BYTES)
-    for place in range(start + READ_BYTES, stop, READ_BYTES):
-        yield place, min(stop, place + READ_BYTES)
+    return stretches(item.start, item.stop, READ_BYTES)
+
+
+def stretches(start: int, stop: int, size: int) -> Iterator[tuple[int, int]]:
+    """From `start` to `stop`, `size` at a time; at least one, which may be empty."""
+    yield start, min(stop, start + size)
+    for place in range(start + size, stop, size):
+        yield place, min(stop, place + size)
 
 
 def joined(pieces: Iterator[Piece]) -> bytes | Failure:

@@ -12,7 +12,7 @@ from components.dataset.inputs import Input
 from components.dataset.planning import extract
 from components.dataset.sources import files, json_lines, lines, tar
 from components.dataset.sources.findings import Findings, damaged
-from components.dataset.sources.pieces import joined, pieces_of, whole
+from components.dataset.sources.pieces import joined, pieces_of, stretches, whole
 from components.dataset.tokenizer import BYTES
 
 
@@ -127,9 +127,7 @@ def _measured(inputs: list[Input], blobs: Blobs, findings: Findings, options: Pa
 
     def ranges(item: Input) -> Iterator[tuple[int, int]]:
         _, start, end, _ = extract(item, options, _ignore)
-        yield start, min(end, start + READ_BYTES)
-        for place in range(start + READ_BYTES, end, READ_BYTES):
-            yield place, min(end, place + READ_BYTES)
+        return stretches(start, end, READ_BYTES)
 
     for item, pieces in pieces_of(inputs, blobs, ranges):
         first = next(pieces)

@@ -15,20 +15,22 @@ from components.dataset.inputs import Input
 from components.dataset.planning import MAX_RECORD_BYTES
 from components.dataset.sources.findings import Findings, damaged
 from components.dataset.sources.packed import is_packed, unpacked
-from components.dataset.sources.pieces import Piece, pieces_of, whole
+from components.dataset.sources.pieces import Piece, pieces_of, stretches
 from components.dataset.sources.tar_samples import File, last_sample, runs_from
 
 _EXTENDS = (b"x", b"L")
 _CARRIES_NOTHING = (b"g", b"K", b"5", b"1", b"2", b"3", b"4", b"6")
 _LINK, _SIZELESS = (b"1", b"2"), b"123456"
 _FILE = (b"0", b"7", b"\0")
+_PIECE_BYTES = 1 << 20
+"""What is read at once: samples lie in memory until their batch is full, and keep the whole of it."""
 _NO_END = "ends without the zero blocks that end a tar, so it may be cut"
 
 
 def runs(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[Run]:
     """The samples, as many at a time as are read at once. Raises BadInput for a tar that is damaged or cut."""
     columns_of = dict[tuple[str, ...], tuple[Column, ...]]()
-    for item, pieces in pieces_of(inputs, blobs, whole):
+    for item, pieces in pieces_of(inputs, blobs, _pieces):
         if not item.start:
             findings.count("num_inputs")
         findings.count("input_bytes", item.stop - item.start)
@@ -44,6 +46,10 @@ def runs(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[
             findings.failed(changed)
         except Unreadable as unreadable:
             raise damaged(blobs.uri_of(item.path), unreadable.reason, unreadable.offset) from unreadable
+
+
+def _pieces(item: Input) -> Iterator[tuple[int, int]]:
+    return stretches(item.start, item.stop, _PIECE_BYTES)
 
 
 def cuts(item: Input, blobs: Blobs, *, target: int) -> Iterator[tuple[int, int]]:
