@@ -6,7 +6,6 @@ Ours include the digests of blocks, SHA-256 and the atomic, synced publish; the 
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ import numpy
 
 from components.dataset.packing import best_fit_decreasing
 from components.storage.local import LocalStore
+from tests.benchmarks import pairs, side_by_side
 from tests.benchmarks.measure import ROOT, Figure, cpu_seconds_of_children, python
 
 READERS = ROOT / ".venv-readers" / "bin" / "python"
@@ -32,10 +32,11 @@ def figures() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         yield from _packers(folder)
-        yield from _two_tasks(folder)
+        yield from side_by_side.figures(folder, folder / "tars-small")
         yield from _tokens(folder)
         yield from _far_store(folder)
         yield from _million(folder)
+        yield from pairs.figures(folder)
     seconds = min(_cpu_of("-c", "import components.shard.run") - _cpu_of("-c", "pass") for _ in range(ROUNDS))
     yield Figure("import components.shard.run, without torch", seconds, "s CPU", 0.3)
     lengths = numpy.random.default_rng(1).lognormal(6, 1.2, 300_000).astype(int) % 2048 + 1
@@ -98,58 +99,6 @@ def _run(case: str, profile: str, folder: Path) -> dict[str, Any]:
         subprocess.run(["rm", "-rf", str(folder)], check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
-
-
-def _two_tasks(folder: Path) -> Iterator[Figure]:
-    """Two tasks side by side against one that does it all, the plan apart; beside two programs that only compute."""
-    ratios, bare = [], []
-    for number in range(ROUNDS):
-        seconds = {}
-        for tasks in (1, 2):
-            storage = folder / f"tasks-{number}-{tasks}"
-            flags = ["--storage", str(storage)]
-            corpus = ["--corpus", str(folder / "tars-small"), "--format", "webdataset", "--target-shard-size", "8MiB"]
-            plan = _shard("plan", *flags, *corpus)["plan_id"]
-            seconds[tasks] = _seconds_together(
-                [
-                    python(
-                        "-m",
-                        "components.shard",
-                        "task",
-                        *flags,
-                        "--plan",
-                        plan,
-                        "--index",
-                        str(index),
-                        "--tasks",
-                        str(tasks),
-                    )
-                    for index in range(tasks)
-                ]
-            )
-            subprocess.run(["rm", "-rf", str(storage)], check=True)
-        ratios.append(seconds[1] / seconds[2])
-        bare.append(2 * _seconds_together([_COMPUTES]) / _seconds_together([_COMPUTES] * 2))
-    gain, possible = statistics.median(ratios), statistics.median(bare)
-    yield Figure("two tasks / one, wall time", gain, "times")
-    yield Figure("two programs that only compute / one", possible, "times")
-    yield Figure("two tasks / one, where computing doubles", 2 * gain / possible, "times", 1.8, at_least=True)
-
-
-_COMPUTES = python("-c", "import hashlib; data = bytes(1 << 20); [hashlib.sha256(data) for _ in range(3000)]")
-
-
-def _seconds_together(argvs: list[list[str]]) -> float:
-    began = time.perf_counter()
-    running = [
-        subprocess.Popen(
-            argv, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        for argv in argvs
-    ]
-    if sum(process.wait() for process in running):
-        raise SystemExit("a task failed")
-    return time.perf_counter() - began
 
 
 def _tokens(folder: Path) -> Iterator[Figure]:
@@ -226,21 +175,6 @@ def _measured(*arguments: str) -> tuple[float, float]:
     )  # fmt: skip
     seconds, peak = said.splitlines()[-1].split()
     return float(seconds), int(peak) * 1024 / 1e6
-
-
-def _start(*arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        python("-m", "components.shard", *arguments), env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-
-
-def _shard(*arguments: str) -> dict[str, str]:
-    process = _start(*arguments)
-    said = process.communicate()[0]
-    if process.returncode:
-        raise SystemExit(f"components.shard {arguments[0]} ended with {process.returncode}")
-    return dict(line.split("=", 1) for line in said.splitlines())
 
 
 def _cpu_of(*arguments: str) -> float:
