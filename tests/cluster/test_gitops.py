@@ -94,7 +94,7 @@ def test_a_commit_that_is_none_gets_past_nobody_who_trains(repository: Repositor
     assert stages.get("preflight") == "Failed"
     assert stages.get("launch", "Omitted") == "Omitted"
     assert "BadCommit" in json.dumps(workflow["status"]["nodes"])
-    assert stages[f"{name}.onExit"] == "Succeeded"
+    assert stages["finish"] == "Succeeded"
 
 
 def test_a_template_that_was_edited_in_the_cluster_is_told_field_by_field(repository: Repository) -> None:

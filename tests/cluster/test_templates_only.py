@@ -5,6 +5,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -76,10 +77,9 @@ def given(**parameters: Any) -> dict[str, Any]:
 def test_strict_argo_explains_why_a_workflow_with_templates_of_its_own_does_not_run(
     place: Place, instance: str, repository: Repository
 ) -> None:
-    run = ClusterRun(place, {**repository.value, "experiment": "inline"})
-    run.env["ARGO_INSTANCEID"] = instance
-
-    code = run.start().finish()
+    with closing(ClusterRun(place, {**repository.value, "experiment": "inline"})) as run:
+        run.env["ARGO_INSTANCEID"] = instance
+        code = run.start().finish()
 
     assert code == 78, run.terminal()
     assert "must use workflowTemplateRef" in run.terminal()
@@ -90,12 +90,11 @@ def test_strict_argo_explains_why_a_workflow_with_templates_of_its_own_does_not_
 def test_a_run_of_a_template_passes_strict_argo_and_the_policy(
     place: Place, instance: str, repository: Repository, policy: str, figure: Callable[[str, float], None]
 ) -> None:
-    run = ClusterRun(place, repository.value)
-    run.env["ARGO_INSTANCEID"] = instance
     begin = time.monotonic()
-
-    run.start("submit", "--from-template", "given", "--target", "kubernetes", "-p", f"commit={SHA}")
-    code = run.finish(timeout=1100)
+    with closing(ClusterRun(place, repository.value)) as run:
+        run.env["ARGO_INSTANCEID"] = instance
+        run.start("submit", "--from-template", "given", "--target", "kubernetes", "-p", f"commit={SHA}")
+        code = run.finish(timeout=1100)
 
     assert code == 0, run.terminal()
     figure("submit --from-template, Strict, to its end", time.monotonic() - begin)
@@ -119,7 +118,7 @@ WAYS_IN: dict[str, dict[str, Any]] = {
     "templates beside a reference": workflow("w", {**REF, **EVIL}),
     "a status with templates": workflow("w", REF, status={"storedWorkflowTemplateSpec": EVIL}),
     "a status with a phase": workflow("w", REF, status={"phase": "Succeeded"}),
-    "another entrypoint": workflow("w", {**REF, "entrypoint": "launch"}),
+    "another entrypoint": workflow("w", {**REF, "entrypoint": "preflight"}),
     "another parameter": workflow("w", given(image="x")),
     "one parameter among good ones": workflow("w", given(run="w", commit=SHA, storage="s3://mine/x")),
     "a parameter from elsewhere": workflow("w", {**REF, "arguments": {"parameters": [
