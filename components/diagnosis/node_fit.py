@@ -25,15 +25,13 @@ class Fit:
     suitable: tuple[str, ...] = ()
     """Nodes that could hold it if they were empty enough."""
     capable_but_tainted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Selected and large enough: a toleration would do."""
     capable_but_unselected: tuple[str, ...] = ()
     capable_but_down: tuple[str, ...] = ()
     largest: Mapping[str, float] = field(default_factory=dict)
     """Of each resource asked for: the most that any node has."""
-
-    @property
-    def is_capable_anywhere(self) -> bool:
-        """Whether any node, whatever else removes it, is large enough."""
-        return bool(self.suitable or self.capable_but_tainted or self.capable_but_unselected or self.capable_but_down)
+    num_selected: int = 0
+    """Nodes, of whatever size and state, that the pod's selector and affinity take."""
 
 
 def fit_of(pod: Object, nodes: Sequence[Object]) -> Fit:
@@ -48,21 +46,23 @@ def fit_of(pod: Object, nodes: Sequence[Object]) -> Fit:
     capable_tainted: dict[str, list[str]] = {}
     small: dict[str, list[str]] = {}
     largest: dict[str, float] = {}
+    num_selected = 0
     for node in nodes:
         name = name_of(node)
         has = part(node, "status", "allocatable")
         for resource in wanted:
             largest[resource] = max(largest.get(resource, 0.0), quantity(has.get(resource, 0)))
         lacking = [resource for resource, amount in wanted.items() if quantity(has.get(resource, 0)) < amount]
-        taint = _repelling(pod, node)
+        taint, is_selected = _repelling(pod, node), _is_selected(pod, node)
+        num_selected += is_selected
         if _is_down(node):
             down.append(name)
-            capable_down += [] if lacking else [name]
+            capable_down += [name] if is_selected and not lacking else []
         elif taint:
             tainted.setdefault(taint, []).append(name)
-            if not lacking:
+            if is_selected and not lacking:
                 capable_tainted.setdefault(taint, []).append(name)
-        elif not _is_selected(pod, node):
+        elif not is_selected:
             unselected.append(name)
             capable_unselected += [] if lacking else [name]
         elif lacking:
@@ -73,6 +73,7 @@ def fit_of(pod: Object, nodes: Sequence[Object]) -> Fit:
         num_nodes=len(nodes), down=tuple(down), tainted=_frozen(tainted), unselected=tuple(unselected),
         too_small=_frozen(small), suitable=tuple(suitable), capable_but_tainted=_frozen(capable_tainted),
         capable_but_unselected=tuple(capable_unselected), capable_but_down=tuple(capable_down), largest=largest,
+        num_selected=num_selected,
     )  # fmt: skip
 
 

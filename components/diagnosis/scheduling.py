@@ -14,6 +14,8 @@ from components.diagnosis.verdict import Actor, Evidence
 
 _ACCELERATOR = re.compile(r"(?:^|[./-])(?:gpu|gpus|tpu|mig-[\w.]+|neuron\w*|gaudi|npu|xpu|i915|shared-gpu)(?:$|[./-])")
 _NO_SCHEDULER_SECONDS = 60.0
+_NOT_FOR_WORK = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+"""Taints of nodes that nobody means when a pod finds no place."""
 
 
 def explain_unscheduled(
@@ -103,9 +105,11 @@ def _by_constraint(
                 "bring those nodes back or uncordon them", Urgency.PASSING,
             )  # fmt: skip
         case Limit.SELECTOR:
+            is_empty = fit is not None and not fit.num_selected
+            what = "selects nodes that do not exist" if is_empty else "finds no place on the nodes it selects"
             return found(
-                "SelectorMatchesNoNode", f"{{who}} selects nodes that do not exist ({selector_of(pod)}): {counts}",
-                Actor.SUBMITTER, "correct launch.node_selector, or have nodes labelled so",
+                "SelectorMatchesNoNode", f"{{who}} {what} ({selector_of(pod)}): {counts}", Actor.SUBMITTER,
+                "correct launch.node_selector, or have nodes labelled so",
             )  # fmt: skip
         case Limit.POD_AFFINITY | Limit.SPREAD:
             return found(
@@ -141,20 +145,20 @@ def _leading(verdict: Verdict, fit: Fit | None) -> Removal | None:
     if unknown and sum(item.num_nodes for item in unknown) >= sum(item.num_nodes for item in known):
         return unknown[0]
     if fit is not None and not fit.suitable:
+        # What would do: nodes that the pod selects come first, for those its author meant.
         ordered = (
-            (Limit.TAINT, sum(len(names) for names in fit.capable_but_tainted.values())),
-            (Limit.SELECTOR, len(fit.capable_but_unselected)),
-            (Limit.NODE_DOWN, len(fit.capable_but_down)),
-        )
-        for limit, num in sorted(ordered, key=lambda item: -item[1]):
-            if num and verdict.of(limit):
+            (Limit.TAINT, fit.capable_but_tainted), (Limit.NODE_DOWN, fit.capable_but_down),
+            (Limit.SELECTOR, fit.capable_but_unselected),
+        )  # fmt: skip
+        for limit, names in ordered:
+            if names and verdict.of(limit):
                 return max(verdict.of(limit), key=lambda item: item.num_nodes)
     for limit in (Limit.RESOURCE, Limit.VOLUME, Limit.PORTS, Limit.POD_AFFINITY, Limit.SPREAD, Limit.GATE):
         found = verdict.of(limit)
         if found:
             return max(found, key=lambda item: (is_accelerator(item.what), item.num_nodes))
     rest = [item for item in known if item.limit in (Limit.TAINT, Limit.SELECTOR, Limit.NODE_DOWN)]
-    return max(rest, key=lambda item: item.num_nodes, default=None)
+    return max(rest, key=lambda item: (not item.what.startswith(_NOT_FOR_WORK), item.num_nodes), default=None)
 
 
 def _short_of(pod: Object, lead: Removal, fit: Fit | None, found: _Maker, counts: str) -> Finding:

@@ -109,6 +109,14 @@ ROWS: tuple[Row, ...] = (
      "TaintNotTolerated", "you", ("of 5 nodes 5",)),
     ("selector, Kubernetes 1.18", evidence(unscheduled("0/3 nodes are available: 3 node(s) didn't match node selector.",
      spec={"nodeSelector": {"gpu": "h100"}})), "SelectorMatchesNoNode", "you", ("gpu=h100",)),
+    ("the nodes it selects are tainted, others are not selected", evidence(unscheduled(
+        "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node affinity/selector.",
+        spec={"nodeSelector": {"pool": "a"}}), nodes=(a_cluster_node("g", taint="reserved", pool="a"), *(
+            a_cluster_node(f"o{n}", pool="b") for n in range(2)))), "TaintNotTolerated", "you", ("(reserved)",)),
+    ("a tainted control plane beside nodes that are not selected", evidence(unscheduled(
+        "0/3 nodes are available: 2 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 1 node(s) "
+        "didn't match Pod's node affinity/selector.", spec={"nodeSelector": {"pool": "a"}})), "SelectorMatchesNoNode", "you",
+     ("pool=a",)),
     ("cordoned nodes", evidence(unscheduled("0/2 nodes are available: 2 node(s) were unschedulable.")), "NodesDown",
      "admin", ()),
     ("too many pods", evidence(unscheduled("0/2 nodes are available: 2 Too many pods.")), "NodesFull", "wait", ()),
