@@ -33,6 +33,7 @@ from components.dataset.sources.findings import NAMED, Findings, TooManyBadRecor
 from components.dataset.sources.read import Documents, Part, documents, samples
 from components.dataset.tokenizer import Encode
 from components.errors import BadInput, Problem
+from components.shard.allocator import keep_freed_memory
 from components.shard.publish import publish, publish_from
 from components.storage.base import ObjectStore
 
@@ -57,6 +58,7 @@ class Packer:
         """`encode` is for format tokens."""
         self._store, self._blobs, self._read, self._options, self._encode = store, blobs, read, options, encode
         self._spares = Spares()
+        keep_freed_memory()
 
     def close(self) -> None:
         """Let go of the files on local disk."""
