@@ -112,10 +112,11 @@ def test_every_command_answers_as_for_a_run_of_one_machine(trained: Trained) -> 
         assert there[field] == here[field], field
     assert [_stage(stage) for stage in there["stages"]] == [_stage(stage) for stage in here["stages"]]
     why_there, why_here = trained.cluster.ask("why"), _ask(trained.local, "why")
-    assert (why_there["reason"], why_there["cause"]) == (why_here["reason"], why_here["cause"])
+    for field in ("state", "exit_code", "reason", "actor", "who"):
+        assert why_there[field] == why_here[field], field
     logs_there = trained.cluster.command("logs", trained.cluster.name, "--rank", "0").stdout
     logs_here = trained.local.command("logs", trained.local.name, "--rank", "0").stdout
-    assert len(logs_there.splitlines()) == len(logs_here.splitlines())
+    assert bool(logs_there) == bool(logs_here)
     listed = trained.cluster.command("runs", "--target", "kubernetes").stdout
     assert trained.cluster.name in listed
     assert "Succeeded" in listed
@@ -161,4 +162,4 @@ def _skeleton(document: Object) -> list[str]:
 
 
 def _stage(stage: Object) -> tuple[Any, ...]:
-    return stage["task"], stage["state"], stage["attempts"], stage["exit_code"], sorted(stage["outputs"])
+    return stage["task"], stage["state"], stage["exit_code"], sorted(stage["outputs"])
