@@ -19,6 +19,7 @@ from components.cluster.base import (
 )  # fmt: skip
 from components.cluster.create import create_marked, marked_as_ours
 from components.cluster.kinds import Kind
+from components.cluster.light_client import load_kubernetes
 from components.cluster.streams import ApiLog, ApiWatch
 from components.cluster.transport import BRIEF, KEEP_ALIVE, PATIENT, Transport
 from components.errors import BadInput, EnvironmentUnfit
@@ -55,6 +56,7 @@ class KubernetesCluster:
         People at a terminal are not patient: for them a server that does not answer is given up on after seconds.
         Raises BadInput when there is no such configuration.
         """
+        load_kubernetes()
         named = kubeconfig or os.environ.get("KUBECONFIG", "")
         is_pod = not named and not context and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
         if is_pod:
