@@ -162,10 +162,11 @@ def run_of(case: Case) -> str:
 
 
 @contextmanager
-def scene(image: str, platform_image: str) -> Iterator[Stage]:
-    """Everything the cases stand on; gone afterwards."""
+def scene(image: str, platform_image: str, *, is_plain: bool = False) -> Iterator[Stage]:
+    """Everything the cases stand on, or, plain, a namespace alone; gone afterwards."""
     stage = Stage(image, platform_image)
-    names = [BASE, *(f"{BASE}-{suffix}" for suffix in ("quota", "strict", "policy"))]
+    suffixes = () if is_plain else ("quota", "strict", "policy")
+    names = [BASE, *(f"{BASE}-{suffix}" for suffix in suffixes)]
     try:
         for name in names:
             subprocess.run(
@@ -174,20 +175,26 @@ def scene(image: str, platform_image: str) -> Iterator[Stage]:
                 timeout=200,
                 capture_output=True,
             )
-        kubectl("label", "namespace", f"{BASE}-strict", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
-        apply(*_PRIORITIES, *policy(f"{BASE}-policy"))
-        apply(*_QUOTA, namespace=f"{BASE}-quota")
-        nodes = stage.nodes()
-        for node in nodes:
-            _devices(node, str(NUM_DEVICES))
-            stage.registries.append(_registry(node))
-        apply(*(_holder(node, image) for node in nodes), namespace=BASE)
+        if not is_plain:
+            _furnish(stage)
         yield stage
     finally:
         for process in stage.registries:
             process.send_signal(signal.SIGKILL)
             process.wait()
         _clean(names)
+
+
+def _furnish(stage: Stage) -> None:
+    """Rules of namespaces, devices, registries, and pods that hold half of the devices."""
+    kubectl("label", "namespace", f"{BASE}-strict", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
+    apply(*_PRIORITIES, *policy(f"{BASE}-policy"))
+    apply(*_QUOTA, namespace=f"{BASE}-quota")
+    nodes = stage.nodes()
+    for node in nodes:
+        _devices(node, str(NUM_DEVICES))
+        stage.registries.append(_registry(node))
+    apply(*(_holder(node, stage.image) for node in nodes), namespace=BASE)
 
 
 def _clean(names: list[str]) -> None:
@@ -205,8 +212,9 @@ def _clean(names: list[str]) -> None:
         ("validatingadmissionpolicybinding", "why-policy"), ("validatingadmissionpolicy", "why-policy"),
     ):  # fmt: skip
         kubectl("delete", kind, name, "--ignore-not-found", check=False)
-    for node in json.loads(kubectl("get", "nodes", "-o", "json", check=False) or '{"items": []}')["items"]:
-        _devices(name_of(node), None)
+    if len(names) > 1:
+        for node in json.loads(kubectl("get", "nodes", "-o", "json", check=False) or '{"items": []}')["items"]:
+            _devices(name_of(node), None)
 
 
 def _devices(node: str, amount: str | None) -> None:
