@@ -210,9 +210,11 @@ def _state(documents: RunDocuments, stages: Sequence[StageView]) -> RunState:
     in_queue = (RunState.QUEUED, RunState.PREEMPTED)
     if launching and launching.state is StageState.RUNNING and launch is not None and launch.state in in_queue:
         return launch.state  # the launcher's word: agents of the generation before know nothing of it
+    if gang is not None and not gang.state.is_final and _trains_on(launch):
+        return gang.state
     if gang is None or launching is None or launching.state is StageState.WAITING:
         return RunState.STARTING
-    if not gang.state.is_final and (launching.state is StageState.RUNNING or _trains_on(launch)):
+    if launching.state is StageState.RUNNING and not gang.state.is_final:
         return gang.state
     return RunState.RUNNING if launching.state is StageState.SUCCEEDED else RunState.RESTARTING
 

@@ -62,6 +62,16 @@ BEFORE_LAUNCH = (a_node("shard-plan"), a_node("shard-merge"), a_node("preflight"
         ),
         pytest.param(
             {
+                "engine": an_engine(*BEFORE_LAUNCH, a_node("launch", "Pending")),
+                "launch": a_launch(RunState.RUNNING, backend="jobset", generations=(A_GENERATION,)),
+                "stages": (a_stage_record("launch", None),),
+                "gangs": (a_gang(RunState.RUNNING),),
+            },
+            RunState.RUNNING,
+            id="the next launcher has not started yet, and the pods train on",
+        ),
+        pytest.param(
+            {
                 "launch": a_launch(RunState.RESTARTING, backend="process", exit_code=84, generations=(A_GENERATION,)),
                 "stages": (a_stage_record("launch", exit_code=84),),
                 "gangs": (a_gang(RunState.RUNNING),),
