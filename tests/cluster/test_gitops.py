@@ -135,7 +135,9 @@ def test_a_bad_commit_is_stopped_by_the_check_by_our_lint_and_by_argos(repositor
 
 def test_a_schedule_starts_runs_that_never_overlap(place: Place, corpus: str) -> None:
     """Every minute, and a run takes longer: the next begins when its predecessor is over, and not before."""
-    value = description(place, "nightly", corpus=corpus, steps=5, num_nodes=1, gitops__schedules=["* * * * *"])
+    value = description(
+        place, "nightly", corpus=corpus, steps=5, seconds=15.0, num_nodes=1, gitops__schedules=["* * * * *"]
+    )
     scheduled = Repository(place, value)
     scheduled.commit("cron")
     scheduled.deploy()
