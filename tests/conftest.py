@@ -1,6 +1,7 @@
 """Options of the whole suite, and the stores that several parts of it need."""
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.fakes.s3_fixtures import (
     any_store,
@@ -15,6 +16,9 @@ from tests.fakes.s3_fixtures import (
 __all__ = [
     "any_store", "proxied_store", "s3_proxy", "s3_proxy_of_session", "s3_server", "s3_server_of_session", "s3_store",
 ]  # fmt: skip
+
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")  # a claim about a function is no claim about how busy the machine is
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
