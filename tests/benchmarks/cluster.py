@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contracts.layout import stage_record_key
-from tests.benchmarks.measure import ENTRY, Figure, python, wall_seconds
+from tests.benchmarks.measure import ENTRY, Figure, cpu_seconds_of_children, python, wall_seconds
 from tests.cluster.drills import Drill, moment, now
 from tests.cluster.place import Place, a_place, wait_for_removed
 
@@ -42,15 +42,17 @@ def figures() -> Iterator[Figure]:
 
 
 def _submitting(place: Place, corpus: str) -> Iterator[Figure]:
-    took = []
+    took, used = [], []
     for number in range(NUM_SUBMITS):
         run = Drill(place, f"submit-{number}", corpus=corpus)
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), cpu_seconds_of_children()
         done = run.command("submit", "-c", "run.yaml", "--target", "kubernetes", "--detach")
         took.append(time.perf_counter() - began)
+        used.append(cpu_seconds_of_children() - cpu)
         assert done.returncode == 0, done.stderr
         place.kubectl("delete", "workflows.argoproj.io", "--all", "--wait=false")
     yield Figure("submit --detach, whole process", statistics.median(took), _SECONDS, 2.0)
+    yield Figure("  of it CPU, which other load does not change", statistics.median(used), _SECONDS)
 
 
 def _one_run(run: Drill) -> Iterator[Figure]:
