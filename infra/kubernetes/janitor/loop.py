@@ -83,10 +83,10 @@ class Janitor:
         )  # fmt: skip
 
     def _end_workflow(self, action: Action) -> None:
-        """As `stop` does, with the reason in the place of who asked."""
-        request = StopRequest(by=f"the janitor: {action.why}", at=now_text(), force=action.verb == "terminate")
-        metadata = {"uid": action.uid, "annotations": {STOP_ANNOTATION: request.to_bytes().decode()}}
-        body = {"metadata": metadata, "spec": {"shutdown": action.verb.capitalize()}}
+        """As `stop` does, with the reason in the place of who asked; a second ending keeps the reason of the first."""
+        request = StopRequest(by=f"the janitor: {action.why}", at=now_text())
+        told = {} if action.verb == "terminate" else {"annotations": {STOP_ANNOTATION: request.to_bytes().decode()}}
+        body = {"metadata": {"uid": action.uid, **told}, "spec": {"shutdown": action.verb.capitalize()}}
         self._cluster.patch(WORKFLOWS, action.name, body)
 
 
