@@ -103,6 +103,7 @@ def test_a_gang_that_cannot_start_whole_is_removed_and_the_verdict_names_what_la
 def test_a_stage_pod_that_nobody_can_start_is_ended(begun: Begun) -> None:
     run = begun.pending
     assert run.finish() == 83
+    assert "has been Pending for" in run.ask("status")["engine"]["stop"]["by"]
     assert run.workflow()["status"]["phase"] in ("Failed", "Error")
     assert run.gang_objects() == []
 
