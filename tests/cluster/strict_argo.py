@@ -33,6 +33,7 @@ def strict_argo(place: Place) -> Iterator[str]:
     with (place.folder / "strict-argo.log").open("wb") as log:
         process = subprocess.Popen(
             [
+                "setpriv", "--pdeathsig", "KILL",  # it shall not outlive tests that are killed
                 str(BIN / "argo" / "workflow-controller"), f"--kubeconfig={kubeconfig}", "--namespaced",
                 f"--namespace={place.namespace}", f"--managed-namespace={place.namespace}", f"--configmap={CONFIG}",
                 f"--executor-image={EXECUTOR_IMAGE}", "--executor-image-pull-policy=IfNotPresent",
