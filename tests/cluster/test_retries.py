@@ -68,7 +68,8 @@ def test_a_passing_fault_is_tried_again(disturbed: ClusterRun) -> None:
 def test_a_lost_pod_is_tried_again(disturbed: ClusterRun) -> None:
     nodes = disturbed.nodes()
     attempts = {name: node for name, node in nodes.items() if name.startswith("shard-task(0:0)(")}
-    assert [attempts[f"shard-task(0:0)({k})"]["phase"] for k in (0, 1)] == ["Error", "Succeeded"]
+    assert attempts["shard-task(0:0)(0)"]["phase"] in ("Error", "Failed")  # as fast as its last words arrived
+    assert attempts["shard-task(0:0)(1)"]["phase"] == "Succeeded"
 
 
 def test_a_deadline_ends_its_own_node_and_the_gang(disturbed: ClusterRun, figure: Callable[[str, float], None]) -> None:
