@@ -1,5 +1,7 @@
 """Options of the whole suite, and the stores that several parts of it need."""
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -19,6 +21,11 @@ __all__ = [
 
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")  # a claim about a function is no claim about how busy the machine is
+
+
+# A shell that starts the suite in the background has it ignore Ctrl-C, and so would every program the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
