@@ -42,20 +42,12 @@ def etcd(layout: Layout) -> Component:
     )  # fmt: skip
 
 
-_AUDIT_POLICY = """apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- {level: None, userGroups: ["system:nodes"]}
-- {level: Metadata, userGroups: ["system:serviceaccounts"]}
-- {level: None}
-"""
+_AUDIT_POLICY = Path(__file__).parent / "audit-policy.yaml"
 
 
 def api_server(layout: Layout) -> Component:
     """It notes who of the cluster's accounts asks what: benchmarks count their requests."""
-    pki, policy = layout.pki, layout.control.folder / "audit-policy.yaml"
-    write(policy, _AUDIT_POLICY)
+    pki = layout.pki
     return Component(
         "apiserver", layout.control,
         (
@@ -72,10 +64,10 @@ def api_server(layout: Layout) -> Component:
             f"--service-account-signing-key-file={pki / 'tokens.key'}",
             "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--anonymous-auth=false",
             "--profiling=false", "--event-ttl=6h", f"--cert-dir={layout.control.folder}",
-            f"--audit-policy-file={policy}", f"--audit-log-path={layout.audit_log}", "--audit-log-maxsize=50",
+            f"--audit-policy-file={_AUDIT_POLICY}", f"--audit-log-path={layout.audit_log}", "--audit-log-maxsize=50",
             "--audit-log-maxbackup=1",
         ),
-        files=(policy,),
+        files=(_AUDIT_POLICY,),
         missing=answers(layout, f"{layout.api_url}/readyz"),
     )  # fmt: skip
 
@@ -159,6 +151,7 @@ def argo_controller(layout: Layout) -> Component:
         ),
         environment={"DEFAULT_REQUEUE_TIME": "1s", "LEADER_ELECTION_DISABLE": "true"}, files=(config,),
         missing=answers(layout, f"http://{layout.control.address}:6060/healthz"),
+        largest_file=1024**3,  # one whose watch of its settings was refused logs 60 MB/s for ever
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from infra.devcluster import cgroups, network, node
 from infra.devcluster.down import power_off
 from infra.devcluster.layout import Layout, Node
-from infra.devcluster.process import Component, start, stop, wait_ready
+from infra.devcluster.process import Component, Phase, phase, start, stop, wait_ready
 from infra.devcluster.running import component_named, node_named
 
 
@@ -27,6 +27,20 @@ ON_NODE: dict[str, tuple[str, Callable[[Node, Layout], object]]] = {
 def _start(component: Component) -> None:
     start(component)
     wait_ready(component)
+    if component.name == "apiserver":
+        _restart_argo()
+
+
+def _restart_argo() -> None:
+    """Argo 4.0.5's controller does not survive a refused watch of its settings: it logs that for ever, on a whole core.
+
+    An API server that starts again refuses for a moment what it has not read the rights of.
+    """
+    argo = component_named("argo-controller")
+    if phase(argo) is not Phase.ABSENT:
+        stop(argo)
+        start(argo)
+        wait_ready(argo)
 
 
 def _restart(component: Component) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -18,6 +19,8 @@ from infra.devcluster.commands import in_netns
 from infra.devcluster.layout import STATE, Machine
 
 RECORDS = STATE / "processes"
+OLD_LOG = 64 * 1024 * 1024
+"""Bytes of a log that is put aside, as the one before, when its component starts again."""
 
 
 class Phase(StrEnum):
@@ -42,6 +45,8 @@ class Component:
     missing: Callable[[], str] = lambda: ""
     """What keeps it from being ready; empty when it is."""
     ready_seconds: float = 60.0
+    largest_file: int | None = None
+    """Bytes. A program that writes more to a file, its log among them, ends: one that logs in a loop fills no disk."""
 
     @property
     def cgroup(self) -> str:
@@ -104,7 +109,10 @@ def start(component: Component) -> None:
         temporary = component.record.with_suffix(".new")
         temporary.write_text(json.dumps({"pid": os.getpid(), "start": _start_of(os.getpid()), **record}))
         temporary.rename(component.record)
+        if component.largest_file is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (component.largest_file, component.largest_file))
 
+    put_aside(component.log)
     with component.log.open("ab") as log:
         child = subprocess.Popen(
             in_netns(component.machine.netns_path, *component.argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -150,9 +158,17 @@ def stop(component: Component, *, seconds: float = 5.0, at_once: bool = False) -
     component.record.unlink(missing_ok=True)
 
 
+def put_aside(log: Path) -> None:
+    """Keep one long log, as `….log.1`, and begin anew."""
+    if log.exists() and log.stat().st_size > OLD_LOG:
+        log.replace(log.with_name(f"{log.name}.1"))
+
+
 def tail(component: Component, *, size: int = 1500) -> str:
     try:
-        return component.log.read_bytes()[-size:].decode(errors="replace").strip()
+        with component.log.open("rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - size))
+            return log.read(size).decode(errors="replace").strip()
     except OSError:
         return "it wrote no log"
 

@@ -4,7 +4,10 @@ import os
 import subprocess
 from pathlib import Path
 
-from infra.devcluster.process import boot_id, is_alive
+import pytest
+
+from infra.devcluster import process
+from infra.devcluster.process import boot_id, is_alive, put_aside
 
 
 def _start_of(pid: int) -> int:
@@ -37,3 +40,16 @@ def test_nothing_outlives_a_reboot() -> None:
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     assert not is_alive({"pid": child.pid, "start": _start_of(child.pid), "boot": "another"})
     child.communicate()
+
+
+def test_a_long_log_is_put_aside_and_a_short_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "OLD_LOG", 10)
+    log = tmp_path / "argo.log"
+    log.write_text("short")
+    put_aside(log)
+    assert log.read_text() == "short"
+
+    log.write_text("longer than ten bytes")
+    put_aside(log)
+    assert not log.exists()
+    assert (tmp_path / "argo.log.1").read_text() == "longer than ten bytes"
