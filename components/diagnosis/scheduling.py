@@ -90,6 +90,10 @@ def _by_constraint(
             "Unknown", f"{{who}} is not scheduled, and what the scheduler says is not known here: {one_line(message)}",
             Actor.PLATFORM, "read the scheduler's message in the evidence, or ask whoever runs the cluster",
         )  # fmt: skip
+    return _of_limit(pod, lead, fit, found, counts, message)
+
+
+def _of_limit(pod: Object, lead: Removal, fit: Fit | None, found: _Maker, counts: str, message: str) -> Finding:
     match lead.limit:
         case Limit.RESOURCE:
             return _short_of(pod, lead, fit, found, counts)
