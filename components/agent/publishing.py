@@ -12,11 +12,14 @@ from components.agent.run_context import RunContext
 from components.contracts.gang import GangSpec
 from components.contracts.layout import checkpoint_folder
 from components.errors import ArgosyError, ExitCode, Transient
-from components.ledger.ledger import Fenced, begin, commit, restarts_used
+from components.ledger.ledger import Fenced, SourceLost, begin, commit, restarts_used
 from components.ledger.publish import publish_files, receipts_present, write_manifest
-from components.ledger.select import Source, select_source
+from components.ledger.select import Source, select_source, still_chosen
 
 _RETRY_PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0)
+_MAX_CHOICES = 5
+"""How often the source is chosen anew because a better one came. An older gang that commits faster than the bytes of
+its last checkpoint can be proven must not keep this one from fencing it: then the last choice stands."""
 
 Result = TypeVar("Result")
 
@@ -83,15 +86,25 @@ def prepare_start(context: RunContext, action: Prepare, *, restarts_before: int)
 
 def _begin(context: RunContext, action: Prepare) -> tuple[Source, int, int]:
     spec, ledger = context.spec, context.ledger
-    source = _patiently(
-        lambda: select_source(ledger, context.store, resume=spec.resume, data_version=spec.data_version, run=spec.run)
-    )
-    # Not patiently: a BEGIN whose answer got lost would be charged twice.
-    term = begin(
-        ledger, run=spec.run, generation=spec.generation, attempt=action.attempt, reason=action.reason,
-        charged=action.charged, source=source.checkpoint,
-    )  # fmt: skip
-    return source, term, _patiently(lambda: restarts_used(ledger.state(), spec.run))
+    choices_left = _MAX_CHOICES
+    while True:
+        source = _patiently(lambda: select_source(
+            ledger, context.store, resume=spec.resume, data_version=spec.data_version, run=spec.run
+        ))  # fmt: skip
+        choices_left -= 1
+        is_still_chosen = still_chosen(source, resume=spec.resume, run=spec.run) if choices_left else None
+        try:
+            # Not patiently: a BEGIN whose answer got lost would be charged twice.
+            term = begin(
+                ledger, run=spec.run, generation=spec.generation, attempt=action.attempt, reason=action.reason,
+                charged=action.charged, source=source.checkpoint, is_still_chosen=is_still_chosen,
+            )  # fmt: skip
+        except SourceLost as error:
+            if not choices_left:
+                raise
+            context.log.info("the resume source is chosen again", seen=str(error))
+            continue
+        return source, term, _patiently(lambda: restarts_used(ledger.state(), spec.run))
 
 
 def step_folder(spec: GangSpec, *, term: int, step: int) -> str:

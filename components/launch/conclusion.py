@@ -20,7 +20,7 @@ def outputs_of(
     checkpoint = ""
     step = last_step
     if has_checkpoints:
-        newest = newest_checkpoint(ledger, run)
+        newest = result_of(ledger, run)
         if newest is None:
             raise VerificationFailed(
                 "NothingCommitted", f"the program succeeded at step {last_step} without a checkpoint being committed",
@@ -39,8 +39,18 @@ def outputs_of(
     }
 
 
-def newest_checkpoint(ledger: LedgerState, run: str) -> CheckpointEntry | None:
-    """The newest usable checkpoint of this run; without one, of earlier runs of this experiment."""
+def result_of(ledger: LedgerState, run: str) -> CheckpointEntry | None:
+    """The newest usable checkpoint of the term that ended, else what that term resumed from.
+
+    An older term that was left behind may have come to a higher step: what it committed is not what this program
+    trained. Without either: the newest of this run, or of earlier runs of this experiment.
+    """
     usable = ledger.newest_first("verified", "committed")
-    own = [entry for entry in usable if entry.run == run]
-    return next(iter(own or usable), None)
+    groups = [[entry for entry in usable if entry.run == run], usable]
+    for last in ledger.begins_of(run)[-1:]:
+        groups = [
+            [entry for entry in usable if entry.term == last.term],
+            [entry for entry in usable if entry.checkpoint == last.source],
+            *groups,
+        ]
+    return next((group[0] for group in groups if group), None)

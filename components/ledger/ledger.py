@@ -66,7 +66,9 @@ class ClaimLost(Fenced):
 
 
 class SourceLost(Transient):
-    """The chosen source was retired or quarantined between the selection and BEGIN: select again."""
+    """Between the selection and BEGIN the chosen source was retired or quarantined, or a better one came: select again.
+    Nothing was written.
+    """
 
 
 def claim(ledger: Ledger, *, run: str, owner: Owner, is_gone: Callable[[Owner], bool]) -> None:
@@ -101,12 +103,14 @@ def release(ledger: Ledger, *, run: str, outcome: str) -> None:
 
 
 def begin(
-    ledger: Ledger, *, run: str, generation: int, attempt: int, reason: str, charged: bool, source: str | None
-) -> int:
+    ledger: Ledger, *, run: str, generation: int, attempt: int, reason: str, charged: bool, source: str | None,
+    is_still_chosen: Callable[[LedgerState], bool] | None = None,
+) -> int:  # fmt: skip
     """Begin a new term, which fences every earlier one, and return it.
 
-    `source` is `Source.checkpoint` of the selection this START resumes from; None for a fresh start. Raises ClaimLost
-    when `run` does not hold the claim, Fenced when a later generation of it began, SourceLost.
+    `source` is `Source.checkpoint` of the selection this START resumes from; None for a fresh start. Until this BEGIN
+    stands an older term may commit, so `is_still_chosen` is asked of the very state it follows: `select.still_chosen`.
+    Raises ClaimLost when `run` does not hold the claim, Fenced when a later generation of it began, SourceLost.
     """
 
     def decide(state: LedgerState) -> Change | None:
@@ -125,6 +129,9 @@ def begin(
         entry = state.checkpoints.get(source) if source is not None else None
         if entry is not None and not entry.is_usable:
             raise SourceLost("SourceLost", f"{entry.checkpoint} became {entry.status}", "select again")
+        if is_still_chosen is not None and not is_still_chosen(state):
+            what = "a fresh start" if source is None else source
+            raise SourceLost("SourceLost", f"{what} is not what would be chosen any more", "select again")
         return Begin(
             term=state.term + 1, run=run, generation=generation, attempt=attempt, reason=reason, charged=charged,
             source=source,

@@ -5,7 +5,7 @@ A restart prefers what this run itself has verified, so that it never jumps onto
 back to where an explicit description made the run begin.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from components.contracts.gang import ResumeRule
@@ -14,7 +14,7 @@ from components.errors import BadInput, Problem, VerificationFailed
 from components.integrity.verify import verify_checkpoint
 from components.ledger.ledger import quarantine
 from components.ledger.log import Ledger
-from components.ledger.state import CheckpointEntry, CheckpointStatus, LedgerState
+from components.ledger.state import BeginEntry, CheckpointEntry, CheckpointStatus, LedgerState
 from components.storage.base import ObjectStore
 
 _NUM_LISTED = 20
@@ -64,6 +64,43 @@ def select_source(
             if source is None:
                 raise
     return source if source is not None else search.latest(ledger.state())
+
+
+def still_chosen(source: Source, *, resume: ResumeRule, run: str) -> Callable[[LedgerState], bool]:
+    """Tells of a later state whether `select_source` would choose `source` there too, were all bytes as committed.
+
+    Damaged ones it has passed over are quarantined, so they are no candidates. What lies in another experiment is not
+    for this ledger to tell, and stays chosen.
+    """
+
+    def would_be(state: LedgerState) -> bool:
+        first = _first_candidate(state, resume.source, state.begins_of(run), run)
+        if first == "":
+            return True
+        return source.checkpoint == first and (first is not None or not state.checkpoints)
+
+    return would_be
+
+
+def _first_candidate(state: LedgerState, wanted: str, begins: tuple[BeginEntry, ...], run: str) -> str | None:
+    """The checkpoint that is looked at first; None: there is none; empty: it lies in another experiment."""
+    usable = state.newest_first("verified") + state.newest_first("committed")
+    if begins:
+        own = [entry for entry in usable if entry.run == run]
+        first = begins[0].source
+        if wanted == "latest" or first is None or (own and own[0].status == "verified"):
+            usable = [entry for entry in own if entry.status == "verified"] + usable
+        elif "@" in first:
+            return ""
+        else:
+            usable = [entry for entry in usable if entry.checkpoint == first] + own
+    elif wanted.endswith("@latest"):
+        return ""
+    elif wanted == "fresh":
+        usable = []
+    elif wanted != "latest":
+        usable = [entry for entry in usable if wanted in (f"step:{entry.step}", entry.checkpoint)]
+    return usable[0].checkpoint if usable else None
 
 
 class _Search:

@@ -1,5 +1,6 @@
 """Outputs after a success, what was missing at a start deadline, and why a SIGTERM came."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +17,7 @@ from components.launch.history import History
 from components.launch.intent import Intent
 from components.launch.missing import missing_at_start
 from components.launch.process_backend import readable
-from components.ledger.state import CheckpointEntry, LedgerState
+from components.ledger.state import BeginEntry, CheckpointEntry, LedgerState
 from tests.components.launch.values import AT, a_state, an_attempt, exited, running
 
 RUN = "exp-abcde"
@@ -58,6 +59,28 @@ def test_a_quarantined_checkpoint_is_not_the_runs_result() -> None:
 def test_a_higher_step_of_an_earlier_run_is_not_this_runs_result() -> None:
     ledger = a_ledger(an_entry(500, run="exp-other"), an_entry(300, term=2))
     assert outputs(ledger, an_attempt(first_step=1))["checkpoint"] == "step-300-term-2"
+
+
+def a_begin(term: int, source: str | None) -> BeginEntry:
+    return BeginEntry(
+        term=term, run=RUN, generation=term, attempt=0, reason="start", charged=False, source=source, at=AT
+    )
+
+
+def test_a_higher_step_of_an_abandoned_term_is_not_the_result() -> None:
+    begins = (a_begin(1, None), a_begin(2, "step-200-term-1"))
+    before = replace(a_ledger(an_entry(200), an_entry(400, status="verified")), begins=begins)
+    assert outputs(before, an_attempt(first_step=201))["checkpoint"] == "step-200-term-1"  # it trained on from there
+
+    entries = (an_entry(200), an_entry(400, status="verified"), an_entry(300, term=2))
+    after = replace(a_ledger(*entries), begins=begins)
+    assert outputs(after, an_attempt(first_step=201))["checkpoint"] == "step-300-term-2"
+
+
+def test_a_term_whose_checkpoints_and_source_are_no_good_leaves_the_newest_of_its_run() -> None:
+    entries = (an_entry(100), an_entry(200, status="quarantined"), an_entry(300, term=2, status="quarantined"))
+    begins = (a_begin(1, None), a_begin(2, "step-200-term-1"))
+    assert outputs(replace(a_ledger(*entries), begins=begins))["checkpoint"] == "step-100-term-1"
 
 
 def test_a_program_with_nothing_left_to_do_says_so() -> None:

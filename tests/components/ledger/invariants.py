@@ -4,6 +4,7 @@ I1 once one was verified, a verified, unretired, intact one exists      I2 nothi
 I3 the newest intact verified step decreases by damage alone            I4 no COMMIT of a term after a later BEGIN
 I5 the source of a running term stays until that term has a verified    I6 written once; acting twice is once
 I7 retired is final; deleted is only what is retired or fenced          I8 the state is a function of the log
+I9 a term begins where a selection would then: an older one that still commits is not passed over
 """
 
 import struct
@@ -139,6 +140,9 @@ class CheckedStore(MemoryStore):
             if change.generation in self._generations:
                 raise Violation(f"I6: generation {change.generation} began twice")
             self._generations.add(change.generation)
+            best = self.state.newest_first("verified") or self.state.newest_first("committed")
+            if (best[0].checkpoint if best else None) != change.source:
+                raise Violation(f"I9: term {change.term} begins at {change.source}, past {best[:1]}")
         if isinstance(change, Commit):
             if change.term != self.state.term:
                 raise Violation(f"I4: {change.checkpoint} was committed after term {self.state.term} began")

@@ -15,10 +15,11 @@ from components.contracts.retention import RetentionPolicy
 from components.errors import ArgosyError, VerificationFailed
 from components.ledger import ledger as protocol
 from components.ledger.ledger import Fenced, Ledger, LedgerDamaged, SourceLost
-from components.ledger.state import CheckpointEntry, LedgerState, fold
+from components.ledger.select import Source, still_chosen
+from components.ledger.state import LedgerState, fold
 from components.retain import apply
 from components.verify import run as verify
-from tests.components.ledger.building import NOW, selected
+from tests.components.ledger.building import LATEST, NOW, selected
 from tests.components.ledger.crew import Crew
 from tests.components.ledger.invariants import LOG, Violation
 from tests.components.ledger.line import Actor, Crash, Line
@@ -180,12 +181,12 @@ class World:
             try:
                 term = protocol.begin(
                     ledger, run=RUN, generation=generation, attempt=0, reason="start", charged=True,
-                    source=source.checkpoint if source else None,
+                    source=source.checkpoint, is_still_chosen=still_chosen(source, resume=LATEST, run=RUN),
                 )  # fmt: skip
                 break
             except SourceLost:
                 continue
-        self._train(ledger, term, source.step if source else 0)
+        self._train(ledger, term, source.step)
 
     def _gang_going_on(self, line: Line) -> None:
         ledger = self._ledger(line)
@@ -212,7 +213,7 @@ class World:
             living.append("cleaner")
             self._start("cleaner", self._cleaner)
 
-    def _select(self, ledger: Ledger) -> CheckpointEntry | None:
+    def _select(self, ledger: Ledger) -> Source:
         self._num_selecting += 1
         try:
             source = selected(ledger, RUN)
@@ -223,7 +224,7 @@ class World:
             now = self.store.state.checkpoints[entry.checkpoint].status
             if now != "retired":  # since it was looked at: then BEGIN will refuse it
                 raise Violation(f"I2: {entry.checkpoint} was selected, but its bytes are not those committed")
-        return entry
+        return source
 
     def _verifier(self, line: Line) -> None:
         ledger = self._ledger(line)
@@ -273,5 +274,5 @@ class World:
         for key in self.store.objects:
             if not key.startswith(LOG) and "/".join(key.split("/")[:6]) in retired:
                 raise Violation(f"{key} of a retired checkpoint was left behind")
-        if self.store.num_verified_ever and self._select(ledger) is None:
+        if self.store.num_verified_ever and self._select(ledger).is_fresh:
             raise Violation("I1: nothing to resume from")

@@ -1,4 +1,4 @@
-"""I1 to I8 of the checkpoint protocol, over seeded schedules of crashes, zombies, lost answers and damage."""
+"""I1 to I9 of the checkpoint protocol, over seeded schedules of crashes, zombies, lost answers and damage."""
 
 import pytest
 

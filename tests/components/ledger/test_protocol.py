@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from components.contracts.gang import ResumeRule
 from components.errors import BadInput
 from components.ledger.ledger import (
     ClaimLost,
@@ -24,8 +25,9 @@ from components.ledger.ledger import (
 )
 from components.ledger.publish import receipts_present, write_manifest
 from components.ledger.records import Retire, Retired
+from components.ledger.select import Source, still_chosen
 from components.storage.local import LocalStore
-from tests.components.ledger.building import a_begun_run, a_checkpoint, a_ledger, a_stage, an_owner
+from tests.components.ledger.building import a_begun_run, a_checkpoint, a_ledger, a_stage, an_owner, selected
 
 ALIVE, GONE = (lambda owner: False), (lambda owner: True)
 
@@ -203,6 +205,82 @@ def test_a_source_retired_since_its_selection_is_noticed_at_begin(ledger: Ledger
 
     with pytest.raises(SourceLost, match="step-10-term-1 became retired; select again"):
         a_begun_run(ledger, source="step-10-term-1")
+
+
+def begun_after(ledger: Ledger, source: Source, *, wanted: str = "latest", run: str = "gpt-aaaaa") -> int:
+    rule = ResumeRule.model_validate({"source": wanted, "on_new_data": "refuse"})
+    return begin(
+        ledger, run=run, generation=1, attempt=0, reason="start", charged=False, source=source.checkpoint,
+        is_still_chosen=still_chosen(source, resume=rule, run=run),
+    )  # fmt: skip
+
+
+def test_a_fresh_start_that_an_older_term_overtakes_with_a_commit_is_noticed_at_begin(
+    ledger: Ledger, stage: Path
+) -> None:
+    term = a_begun_run(ledger)
+    source = selected(ledger, "gpt-aaaaa")
+    a_checkpoint(ledger, stage, step=10, term=term)
+
+    with pytest.raises(SourceLost, match="a fresh start is not what would be chosen any more; select again"):
+        begun_after(ledger, source)
+    assert ledger.state().term == 1
+    assert begun_after(ledger, selected(ledger, "gpt-aaaaa")) == 2
+    with pytest.raises(Fenced):
+        a_checkpoint(ledger, stage, step=20, term=term)
+
+
+def test_a_source_that_an_older_term_overtakes_is_noticed_at_begin_once_the_new_one_is_preferred(
+    ledger: Ledger, stage: Path
+) -> None:
+    term = a_begun_run(ledger)
+    a_checkpoint(ledger, stage, step=10, term=term, verified="tensors")
+    source = selected(ledger, "gpt-aaaaa")
+    a_checkpoint(ledger, stage, step=20, term=term, verified="tensors")
+
+    with pytest.raises(SourceLost, match="step-10-term-1 is not what would be chosen any more"):
+        begun_after(ledger, source)
+
+    source = selected(ledger, "gpt-aaaaa")
+    a_checkpoint(ledger, stage, step=30, term=term)  # not verified: a new choice would be the same
+    assert begun_after(ledger, source) == 2
+
+
+@pytest.mark.parametrize("wanted", ["step:10", "step-10-term-1"])
+def test_an_explicit_source_stays_chosen_whatever_is_committed_beside_it(
+    ledger: Ledger, stage: Path, wanted: str
+) -> None:
+    term = a_begun_run(ledger)
+    a_checkpoint(ledger, stage, step=10, term=term, verified="tensors")
+    a_begun_run(ledger, "gpt-bbbbb")
+    source = selected(ledger, "gpt-ccccc", source=wanted)
+    a_checkpoint(ledger, stage, step=20, term=2, run="gpt-bbbbb", verified="tensors")
+    claim(ledger, run="gpt-ccccc", owner=an_owner(), is_gone=GONE)
+
+    assert begun_after(ledger, source, wanted=wanted, run="gpt-ccccc") == 3
+
+
+def test_a_borrowed_source_stays_chosen_until_the_run_has_verified_one_of_its_own(ledger: Ledger, stage: Path) -> None:
+    other = a_ledger(ledger.store, experiment="base")
+    a_checkpoint(other, stage, step=10, term=a_begun_run(other, "base-aaaaa"), run="base-aaaaa", verified="tensors")
+    claim(ledger, run="gpt-aaaaa", owner=an_owner(), is_gone=GONE)
+    assert begun_after(ledger, selected(ledger, "gpt-aaaaa", source="base@latest"), wanted="base@latest") == 1
+    source = selected(ledger, "gpt-aaaaa", source="base@latest")
+    a_checkpoint(ledger, stage, step=20, term=1)
+    assert begun_after(ledger, source, wanted="base@latest") == 2
+    a_checkpoint(ledger, stage, step=20, term=2, verified="tensors")
+    with pytest.raises(SourceLost, match="base@step-10-term-1 is not what would be chosen any more"):
+        begun_after(ledger, source, wanted="base@latest")
+
+
+def test_a_start_that_shall_be_fresh_does_not_begin_beside_a_checkpoint(ledger: Ledger, stage: Path) -> None:
+    term = a_begun_run(ledger)
+    source = selected(ledger, "gpt-bbbbb", source="fresh")
+    a_checkpoint(ledger, stage, step=10, term=term, quarantined="torn")
+    claim(ledger, run="gpt-bbbbb", owner=an_owner(), is_gone=GONE)
+
+    with pytest.raises(SourceLost, match="a fresh start is not"):
+        begun_after(ledger, source, wanted="fresh", run="gpt-bbbbb")
 
 
 def test_a_checkpoint_borrowed_from_another_experiment_is_pinned_until_release(ledger: Ledger, stage: Path) -> None:

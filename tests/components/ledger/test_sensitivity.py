@@ -45,8 +45,20 @@ MUTANTS = {
         [Edit(f"{POLICIES}:keep_resume_sources", "if not state.begins:", "if True:")],
     ),
     "BEGIN does not look at its source again": (
-        "I5|I2",
-        [Edit(f"{LEDGER}:begin", "if entry is not None and not entry.is_usable:", "if False:")],
+        "I9: term . begins at step-",
+        [
+            Edit(f"{LEDGER}:begin", "if entry is not None and not entry.is_usable:", "if False:"),
+            Edit(
+                f"{SELECT}:still_chosen",
+                "return would_be",
+                "return lambda state: would_be(state)"
+                " or (not source.is_fresh and not state.checkpoints[source.checkpoint].is_usable)",
+            ),
+        ],
+    ),
+    "BEGIN does not ask whether a better source has come": (
+        "I9",
+        [Edit(f"{SELECT}:still_chosen", "return would_be", "return lambda state: True")],
     ),
     "retired is not final": (
         "I7",

@@ -22,12 +22,13 @@ from components.contracts.clock import utc_text
 from components.contracts.retention import RetentionPolicy
 from components.errors import Transient, VerificationFailed
 from components.ledger.ledger import Fenced, Ledger, SourceLost, begin, claim, this_process
+from components.ledger.select import still_chosen
 from components.retain.apply import apply_retention
 from components.runtime.log import Log
 from components.storage.base import ObjectInfo, ObjectStore, open_store
 from components.storage.local import LocalStore
 from components.verify.run import verify_entry
-from tests.components.ledger.building import NOW, a_checkpoint, a_stage, safetensors_bytes, selected
+from tests.components.ledger.building import LATEST, NOW, a_checkpoint, a_stage, safetensors_bytes, selected
 
 POLICY = RetentionPolicy(keep_last=2)
 RUN = "gpt-aaaaa"
@@ -147,10 +148,10 @@ def write(ledger: Ledger, rng: random.Random) -> None:
     while True:
         source = selected(ledger, RUN)
         generation = max((begun.generation for begun in ledger.state().begins_of(RUN)), default=-1) + 1
-        with contextlib.suppress(SourceLost):  # retired by a cleaner since it was selected
+        with contextlib.suppress(SourceLost):  # since it was selected a cleaner retired it, or a better one came
             term = begin(
                 ledger, run=RUN, generation=generation, attempt=0, reason="start", charged=False,
-                source=source.checkpoint,
+                source=source.checkpoint, is_still_chosen=still_chosen(source, resume=LATEST, run=RUN),
             )  # fmt: skip
             break
     with tempfile.TemporaryDirectory() as folder:
