@@ -149,7 +149,10 @@ def argo_controller(layout: Layout) -> Component:
             str(BIN / "argo" / "workflow-controller"), f"--kubeconfig={config}", f"--executor-image={EXECUTOR_IMAGE}",
             "--executor-image-pull-policy=IfNotPresent",
         ),
-        environment={"DEFAULT_REQUEUE_TIME": "1s", "LEADER_ELECTION_DISABLE": "true"}, files=(config,),
+        environment={
+            "DEFAULT_REQUEUE_TIME": "1s", "LEADER_ELECTION_DISABLE": "true",
+            "ARGO_PROGRESS_PATCH_TICK_DURATION": "10s",  # what stages tell of their progress: a minute otherwise
+        }, files=(config,),
         missing=answers(layout, f"http://{layout.control.address}:6060/healthz"),
         largest_file=1024**3,  # one whose watch of its settings was refused logs 60 MB/s for ever
     )  # fmt: skip

@@ -42,7 +42,7 @@ class Shell:
     def start(self, *more: str) -> str:
         code, text = self.submit("-o", "json", *more)
         assert code == 0, text
-        return str(json.loads(text[text.index("{") :])["run"])
+        return str(document_in(text)["run"])
 
     def wait_for(self, run: str, words: str) -> str:
         """The status, once it holds them."""
@@ -51,6 +51,20 @@ class Shell:
             assert time.monotonic() < deadline, text
             time.sleep(1)
         return text
+
+    def stages_at_the_end(self, run: str) -> dict[str, dict[str, Any]]:
+        """What the status says of each stage, once the run has failed."""
+        deadline = time.monotonic() + _PATIENCE
+        while (view := document_in(self("status", run, "-o", "json")[1]))["state"] != "Failed":
+            assert time.monotonic() < deadline, view
+            time.sleep(1)
+        return {stage["task"]: stage for stage in view["stages"]}
+
+
+def document_in(text: str) -> dict[str, Any]:
+    """The JSON object among what was printed."""
+    found, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
+    return dict(found)
 
 
 @pytest.fixture
@@ -150,11 +164,10 @@ def test_an_image_that_cannot_be_pulled_is_told_while_it_waits(shell: Shell) -> 
 def test_a_bucket_that_does_not_exist_is_found_by_preflight(shell: Shell) -> None:
     run = shell.start("--set", "storage=s3://argosy-no-such-bucket/x")
 
-    text = shell.wait_for(run, "  Failed")
-    preflight = next(line for line in text.splitlines() if line.startswith("preflight"))
-    assert "NoSuchBucket" in text
-    assert "Failed" in preflight
-    assert next(line for line in text.splitlines() if line.startswith("launch")).split()[1] == "Skipped"
+    stages = shell.stages_at_the_end(run)
+    assert "NoSuchBucket" in stages["preflight"]["message"]
+    assert stages["preflight"]["state"] == "Failed"
+    assert stages["launch"]["state"] == "Skipped"
 
 
 def test_credentials_that_are_wrong_are_found_by_preflight(shell: Shell, place: Place) -> None:
@@ -164,9 +177,9 @@ def test_credentials_that_are_wrong_are_found_by_preflight(shell: Shell, place: 
     })  # fmt: skip
     run = shell.start("--set", "storage_options.credentials_secret=wrong")
 
-    text = shell.wait_for(run, "  Failed")
-    assert "CredentialsRefused" in text
-    assert next(line for line in text.splitlines() if line.startswith("launch")).split()[1] == "Skipped"
+    stages = shell.stages_at_the_end(run)
+    assert "CredentialsRefused" in stages["preflight"]["message"]
+    assert stages["launch"]["state"] == "Skipped"
 
 
 def test_a_name_that_is_taken_and_an_object_over_the_limit_are_refused(place: Place, shell: Shell) -> None:

@@ -62,6 +62,18 @@ def test_of_two_runs_of_one_experiment_only_one_trains(begun: Begun, runs: Calla
     assert list((again.home / "submitted").glob("*.json")) == []  # refused before anything was created
 
 
+def test_the_argo_ui_tells_how_far_a_long_stage_is(begun: Begun) -> None:
+    """Argo hands it on once a minute, unless its controller is told otherwise."""
+    total = ENDLESS["steps"]
+
+    def told() -> str | None:
+        progress = str(begun.stopped.nodes()["launch(0)"].get("progress", ""))
+        return progress if progress.endswith(f"/{total}") else None
+
+    progress = wait_until(told, what="the launch to show its progress", give_up=begun.stopped.over)
+    assert 0 < int(progress.partition("/")[0]) < total
+
+
 def test_stop_lets_ranks_save_and_resume_goes_on_from_there(place: Place, begun: Begun, figure: Figure) -> None:
     run = begun.stopped
     at = time.monotonic()
@@ -69,7 +81,7 @@ def test_stop_lets_ranks_save_and_resume_goes_on_from_there(place: Place, begun:
     assert run.finish() == 83
     run.wait_until_gone()
     figure("stop: until the gang is gone and the run has ended", time.monotonic() - at)
-    saved = run.ledger().newest_first("verified")[0]
+    saved = run.ledger().newest_first("committed", "verified")[0]  # nobody need have verified it yet
     status = run.ask("status")
     assert (status["state"], status["exit_code"]) == ("Stopped", 83)
     assert run.ask("why")["reason"] == "StopRequested"

@@ -122,7 +122,7 @@ def test_every_command_answers_as_for_a_run_of_one_machine(trained: Trained) -> 
 
 
 @pytest.mark.skipif(not HAS_SERVER, reason="ARGO_SERVER names no Argo Server")
-def test_the_argo_ui_tells_stages_outputs_and_progress(place: Place, trained: Trained) -> None:
+def test_the_argo_ui_tells_stages_and_what_came_of_them(place: Place, trained: Trained) -> None:
     run = trained.cluster
     drawn = place.ask_server(f"/api/v1/workflows/{place.namespace}/{run.name}")
     annotations = drawn["metadata"]["annotations"]
@@ -137,7 +137,6 @@ def test_the_argo_ui_tells_stages_outputs_and_progress(place: Place, trained: Tr
     assert outputs["launch"]["checkpoint"] == outputs["verify"]["checkpoint"]
     assert outputs["verify"]["verdict"] == "verified"
     assert outputs["retain"]["kept"]
-    assert shown["launch(0)"]["progress"] == f"{STEPS}/{STEPS}"  # the node around it counts what follows as well
 
 
 def _documents() -> dict[str, bytes]:

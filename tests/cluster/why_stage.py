@@ -19,7 +19,7 @@ from components.contracts.cluster_names import RUN_LABEL
 from components.diagnosis.fields import name_of, quantity
 from tests.cluster.why_cases import DEVICES, NUM_DEVICES, Case, Manifest, gang, workflow
 
-BASE = os.environ.get("ARGOSY_WHY_NAMESPACE", "why")
+BASE = os.environ.get("ARGOSY_WHY_NAMESPACE") or f"why-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
 REGISTRY = Path(__file__).parent / "why_registry.py"
 _SLEEP = ["python3", "-c", "import time; time.sleep(7200)"]
 _KUBECTL = os.environ.get("KUBECTL", "kubectl")
@@ -169,6 +169,8 @@ def scene(image: str, platform_image: str, *, is_plain: bool = False) -> Iterato
     names = [BASE, *(f"{BASE}-{suffix}" for suffix in suffixes)]
     try:
         for name in names:
+            # An earlier scene's may still be going.
+            kubectl("wait", "--for=delete", f"namespace/{name}", "--timeout=110s", check=False)
             subprocess.run(
                 [sys.executable, "-m", "infra.devcluster", "namespace", name],
                 check=True,
