@@ -57,7 +57,8 @@ class _Run:
                         raise
                     time.sleep(_PAUSE_SECONDS)
         except (OSError, ArgosyError) as error:
-            self._result = self._probe.question.unknown(f"could not be measured: {error}")
+            reason = error.reason if isinstance(error, ArgosyError) else ""
+            self._result = self._probe.question.unknown(f"could not be measured: {error}", reason=reason)
         except BaseException as error:
             self._bug = error
 

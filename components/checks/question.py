@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from components.contracts.checks import CheckResult, CheckStatus
+from components.errors import ArgosyError, ExitCode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +33,16 @@ class Question:
         """Not as expected; a soft question is answered with a warning instead."""
         return self._answer(CheckStatus.FAIL if self.hard else CheckStatus.WARN, measured, remedy or self.remedy)
 
-    def unknown(self, measured: str, remedy: str = "") -> CheckResult:
+    def refused(self, error: ArgosyError) -> CheckResult:
+        """`fail` by what an error of ours says. One of the description's (78) makes that the fault."""
+        is_misnamed = error.exit_code is ExitCode.BAD_INPUT
+        question = replace(self, scope="input") if is_misnamed else self
+        return question.fail(error.seen, error.fix).model_copy(update={"reason": error.reason})
+
+    def unknown(self, measured: str, remedy: str = "", *, reason: str = "") -> CheckResult:
         """Could not be measured: `measured` says why. On a hard question this stops the run."""
-        return self._answer(CheckStatus.UNKNOWN, measured, remedy or self.remedy)
+        answer = self._answer(CheckStatus.UNKNOWN, measured, remedy or self.remedy)
+        return answer.model_copy(update={"reason": reason}) if reason else answer
 
     def _answer(self, status: CheckStatus, measured: str, remedy: str) -> CheckResult:
         return CheckResult(

@@ -36,7 +36,7 @@ def storage_writable(question: Question, store: ObjectStore, *, run: str) -> Che
     try:
         store.create(key, data)
     except StorageError as error:
-        return question.fail(error.seen, error.fix)
+        return question.refused(error)
     try:
         found = store.read(key)
     finally:
@@ -53,7 +53,7 @@ def storage_atomic(question: Question, store: ObjectStore, *, run: str) -> Check
     try:
         fault = probe_conditional_writes(store, folder=probe_key(run, name="create"))
     except StorageError as error:
-        return question.fail(error.seen, error.fix)
+        return question.refused(error)
     if fault:
         return question.fail(fault)
     return question.ok(f"second create refused; 1 of {NUM_RACERS} racing creates succeeded")

@@ -33,6 +33,8 @@ class CheckResult(Document):
     origin: str
     """Where the expectation comes from: a field of the run description, the data set, a measured default."""
     remedy: str = ""
+    reason: str = ""
+    """CamelCase and stable, where what was looked at has a name for its refusal: CredentialsRefused."""
 
     @property
     def blocks(self) -> bool:
@@ -51,6 +53,14 @@ class CheckReport(Document):
     @property
     def blocking(self) -> tuple[CheckResult, ...]:
         return tuple(result for result in self.results if result.blocks)
+
+    @property
+    def by_weight(self) -> tuple[CheckResult, ...]:
+        """Those that block: what decides the exit code first, what could not be measured, perhaps for that, last."""
+        weights = {"input": 0, "environment": 1, "node": 2}
+        return tuple(sorted(
+            self.blocking, key=lambda result: (result.status is CheckStatus.UNKNOWN, weights[result.scope])
+        ))  # fmt: skip
 
     def exit_code(self) -> ExitCode:
         """0, or the code of the worst failure: 78 input, 81 environment, 80 this node; 83 when some are only unknown.

@@ -42,20 +42,33 @@ def verdict_of(report: CheckReport) -> str:
 
 
 def failure_of(report: CheckReport) -> ArgosyError | None:
-    """What a report that blocks the run is raised as, every failure told; None when it does not block."""
+    """What a report that blocks the run is raised as: the first line has the weightiest failure's own reason and words,
+    then every failure is told. None when it does not block.
+    """
     code = report.exit_code()
     if code == ExitCode.OK:
         return None
     cls = error_for(code)
     assert cls is not None
-    blocking = report.blocking
+    blocking = report.by_weight
     only_unknown = all(result.status is CheckStatus.UNKNOWN for result in blocking)
     reason, what = ("PreflightUnknown", "could not be measured") if only_unknown else ("PreflightFailed", "failed")
     names = ", ".join(result.name for result in blocking)
-    seen = f"{len(blocking)} check{'s' if len(blocking) > 1 else ''} {what}: {names}"
+    seen = f"{_words(blocking[0])}; {len(blocking)} check{'s' if len(blocking) > 1 else ''} {what}: {names}"
     if cls is BadInput:
         return BadInput(reason, seen, problems=[_problem(result) for result in blocking])
     return cls(reason, seen + "".join(f"\n  {_problem(result)}" for result in blocking))
+
+
+def _words(result: CheckResult) -> str:
+    """On one line. What could not be measured says its reason itself."""
+    if result.status is CheckStatus.UNKNOWN and result.reason:
+        text = result.measured.removeprefix("could not be measured: ")
+    elif result.reason:
+        text = f"{result.reason}: {result.measured}"
+    else:
+        text = f"{result.name}: {result.measured} (expected {result.expected})"
+    return " ".join(text.split())
 
 
 def _problem(result: CheckResult) -> Problem:

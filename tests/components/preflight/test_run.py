@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from components.contracts.layout import run_record_key
 from components.contracts.records import RunRecord
 from components.errors import BadInput, EnvironmentUnfit, NodeUnfit, Stopped
 from tests.components.preflight.conftest import RUN, Stage, a_spec
+from tests.fakes.s3_server import S3Server
 
 ROOT = Path(__file__).parents[3]
 HUGE = 1 << 50
@@ -50,7 +52,11 @@ def test_all_failures_are_told_at_once(stage: Stage) -> None:
         stage.run(memory_per_rank_bytes=HUGE, min_free_bytes=HUGE, accelerator=AcceleratorRule(model="H100"))
     told = str(failure.value)
     first = told.splitlines()[0]
-    assert first == "PreflightFailed: 4 checks failed: disk_space, disk_space_for_shards, memory, accelerators"
+    assert first.startswith("PreflightFailed: disk_space: ")
+    assert first.endswith(
+        " (expected 1024.0 TiB free for checkpoints and logs); "
+        "4 checks failed: disk_space, disk_space_for_shards, memory, accelerators"
+    )
     for name in ("disk_space ", "disk_space_for_shards ", "memory: ", "accelerators: "):
         assert f"\n  {name}" in told
     assert "room for 0 of 2 ranks (expected 2048.0 TiB for 2 ranks of 1024.0 TiB" in told
@@ -111,10 +117,35 @@ def test_a_corpus_that_is_missing_is_left_to_the_shard_stage(stage: Stage) -> No
     assert stage.run(corpus="nowhere") in ("ok", "warn")
 
 
-def run_process(stage: Stage, storage: str) -> "subprocess.CompletedProcess[str]":
-    words = stage.folder / "words"
+@pytest.mark.parametrize("target", ["local", "kubernetes"])
+@pytest.mark.parametrize(
+    ("bucket", "secret", "reason"),
+    [("no-such-bucket", "", "NoSuchBucket"), ("", "another", "CredentialsRefused")],
+)
+def test_a_store_that_is_named_wrongly_is_told_by_its_own_reason_in_the_first_line(
+    stage: Stage, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, target: str, bucket: str, secret: str,
+    reason: str,
+) -> None:  # fmt: skip
+    store = s3_server.new_store()
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    if secret:
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+    monkeypatch.setenv("ARGOSY_TARGET", target)
+
+    ended = run_process(stage, f"s3://{bucket}/x" if bucket else store.uri, backend="auto")
+
+    assert ended.returncode == 78, ended.stdout
+    first, *others = (stage.folder / "words").read_text().splitlines()
+    assert first.startswith(f"PreflightFailed: {reason}: ")
+    assert first.endswith("; 3 checks failed: storage_writable, storage_atomic, resume_point")
+    assert [line.split()[0] for line in others] == ["storage_writable", "storage_atomic", "resume_point"]
+
+
+def run_process(stage: Stage, storage: str, **changes: Any) -> "subprocess.CompletedProcess[str]":
+    words, spec = stage.folder / "words", a_spec(**changes).to_bytes().decode()
     return subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "components.preflight", "--spec", a_spec().to_bytes().decode(),
+        [sys.executable, "-X", "importtime", "-m", "components.preflight", "--spec", spec,
          "--storage", storage, "--run", RUN, "--task", "preflight", "--workdir", str(stage.folder)],
         cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
         env={**os.environ, "ARGOSY_TERMINATION_LOG": str(words), "ARGOSY_OUT": str(stage.folder / "out")},
