@@ -20,6 +20,9 @@ WINDOW_TOKENS = 2 << 20
 CARRIED = 4
 """At most 1/4 of a window waits for the next one."""
 
+_WRITTEN_BYTES = 1 << 20
+"""About what is handed over at once."""
+
 Tokens = npt.NDArray[Any]
 
 
@@ -32,7 +35,11 @@ class SequencePacker:
         self._length, self._end, self._write = sequence_length, end_of_document, write
         self._dtype = np.dtype(dtype).newbyteorder("<")
         self._open, self._num_open = np.empty(0, dtype=self._dtype), 0
-        self._rests, self._sizes, self._num_waiting = list[Tokens](), list[int](), 0
+        # The rests that wait, end to end, and then a row of padding. In one piece: they are small and come and go with
+        # what is large, which leaves holes in memory that nothing fits.
+        self._window = np.empty(WINDOW_TOKENS + 2 * sequence_length, dtype=self._dtype)
+        self._window[-sequence_length:] = end_of_document
+        self._sizes, self._num_waiting = list[int](), 0
         self._ends = list[Tokens]()
         self.num_rows = 0
         self.num_tokens = 0
@@ -53,10 +60,10 @@ class SequencePacker:
         if not is_last:
             self._open, self._num_open = tokens, size
         elif size:
-            self._rests.append(tokens)
-            self._sizes.append(size)
-            self._num_waiting += size
-            self._pack_if_full()
+            waiting = self._window[self._num_waiting : self._num_waiting + size]
+            waiting[: len(tokens)] = tokens
+            waiting[len(tokens) :] = self._end
+            self._wait([size])
 
     def add_all(self, tokens: Tokens, sizes: Tokens) -> None:
         """Whole documents end to end in `tokens`, each with its end-of-document id if it has one: what `add` does with
@@ -75,12 +82,14 @@ class SequencePacker:
                 parts = zip(starts[with_rows].tolist(), cuts[with_rows].tolist(), strict=True)
                 self._write_rows(np.concatenate([tokens[start:cut] for start, cut in parts], dtype=self._dtype))
             with_rest = np.flatnonzero(rests[first:last]) + first
-            parts = zip(cuts[with_rest].tolist(), ends[with_rest].tolist(), strict=True)
-            self._rests.extend([tokens[cut:end].copy() for cut, end in parts])
             more = rests[with_rest].tolist()
-            self._sizes.extend(more)
-            self._num_waiting += sum(more)
-            self._pack_if_full()
+            waiting = self._window[self._num_waiting : self._num_waiting + sum(more)]
+            if not len(with_rows):
+                waiting[:] = tokens[starts[first] : ends[last - 1]]
+            elif more:
+                parts = zip(cuts[with_rest].tolist(), ends[with_rest].tolist(), strict=True)
+                np.concatenate([tokens[cut:end] for cut, end in parts], out=waiting)
+            self._wait(more)
             first = last
 
     def finish(self) -> Tokens:
@@ -90,7 +99,7 @@ class SequencePacker:
         """
         if self._num_open:
             raise ValueError("a document is still open")
-        while self._rests:
+        while self._sizes:
             self._pack_window(is_final=True)
         return np.concatenate(self._ends) if self._ends else np.empty(0, dtype="<i8")
 
@@ -118,42 +127,59 @@ class SequencePacker:
     def _num_until_full(self, rests: Tokens) -> int:
         """How many more documents with these rests fill the window, or all of them."""
         is_full = (np.cumsum(rests) + self._num_waiting >= WINDOW_TOKENS) | (
-            np.cumsum(rests > 0) + len(self._rests) >= WINDOW
+            np.cumsum(rests > 0) + len(self._sizes) >= WINDOW
         )
         place = int(np.argmax(is_full))
         return place + 1 if is_full[place] else len(rests)
 
-    def _pack_if_full(self) -> None:
-        if self._num_waiting >= WINDOW_TOKENS or len(self._rests) >= WINDOW:
+    def _wait(self, sizes: Sequence[int]) -> None:
+        """Rests of these sizes were laid into the window."""
+        self._sizes.extend(sizes)
+        self._num_waiting += sum(sizes)
+        if self._num_waiting >= WINDOW_TOKENS or len(self._sizes) >= WINDOW:
             self._pack_window(is_final=False)
 
     def _pack_window(self, *, is_final: bool) -> None:
-        length, rests, sizes = self._length, self._rests, np.array(self._sizes, dtype=np.int64)
+        length, sizes = self._length, np.array(self._sizes, dtype=np.int64)
         found, num_rows = best_fit_decreasing(self._sizes, capacity=length)
         rows = np.array(found, dtype=np.int64)
         used = np.bincount(rows, weights=sizes, minlength=num_rows).astype(np.int64)
         is_kept = np.ones(num_rows, dtype=bool) if is_final else _full_enough(used, length)
         if np.count_nonzero(~is_kept[rows]) > WINDOW // CARRIED:  # tiny ones: they would fill the next window alone
             is_kept[:] = True
-        waits = np.flatnonzero(~is_kept[rows]).tolist()
-        order = np.flatnonzero(is_kept[rows])
-        order = order[np.argsort(rows[order], kind="stable")]
-        # Documents lie end to end in their row, so all ends follow from the running sum and each row's start.
-        rows, taken = (np.cumsum(is_kept) - 1)[rows[order]], sizes[order]
-        before = np.cumsum(taken) - taken
-        first = np.r_[True, rows[1:] != rows[:-1]]
-        starts = rows * length + before - np.repeat(before[first], np.diff(np.r_[np.flatnonzero(first), len(rows)]))
-        num_kept = int(is_kept.sum())
-        flat = np.full(num_kept * length, self._end, dtype=self._dtype)
-        for place, start in zip(order.tolist(), starts.tolist(), strict=True):
-            rest = rests[place]
-            flat[start : start + len(rest)] = rest
-        self._ends.append((starts + taken + self.num_rows * length).astype("<i8"))
+        is_taken, num_kept = is_kept[rows], int(is_kept.sum())
+        # What is laid end to end: the rests in the order of their rows, and behind the last of each row its padding.
+        places = np.cumsum(sizes) - sizes
+        begins = np.r_[places[is_taken], np.full(num_kept, len(self._window) - length)]
+        counts = np.r_[sizes[is_taken], (length - used)[is_kept]]
+        order = np.argsort(np.r_[(np.cumsum(is_kept) - 1)[rows[is_taken]], np.arange(num_kept)], kind="stable")
+        begins, counts = begins[order], counts[order]
+        ends = np.cumsum(counts) + self.num_rows * length
+        self._ends.append(ends[order < len(order) - num_kept].astype("<i8"))
         self.num_rows += num_kept
-        self.num_tokens += int(taken.sum())
-        self._rests, self._sizes = [rests[place] for place in waits], [self._sizes[place] for place in waits]
-        self._num_waiting = sum(self._sizes)
-        self._write(flat.data.cast("B"))
+        self.num_tokens += int(used[is_kept].sum())
+        self._lay_out(begins, counts)
+        self._keep(places[~is_taken], sizes[~is_taken])
+
+    def _lay_out(self, begins: Tokens, counts: Tokens) -> None:
+        """Write parts of the window one behind the other."""
+        width, window = self._dtype.itemsize, self._window.data.cast("B")
+        parts, num_bytes = list[memoryview](), 0
+        for begin, size in zip((begins * width).tolist(), (counts * width).tolist(), strict=True):
+            parts.append(window[begin : begin + size])
+            num_bytes += size
+            if num_bytes >= _WRITTEN_BYTES:
+                self._write(memoryview(b"".join(parts)))
+                parts, num_bytes = [], 0
+        self._write(memoryview(b"".join(parts)))
+
+    def _keep(self, places: Tokens, sizes: Tokens) -> None:
+        """Only these rests go on waiting."""
+        end = 0
+        for place, size in zip(places.tolist(), sizes.tolist(), strict=True):
+            self._window[end : end + size] = self._window[place : place + size]
+            end += size
+        self._sizes, self._num_waiting = sizes.tolist(), end
 
 
 def _full_enough(used: Tokens, length: int) -> npt.NDArray[np.bool_]:
