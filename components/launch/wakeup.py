@@ -5,6 +5,8 @@ import os
 import select
 import signal
 
+from components.runtime.early import told_to_go
+
 
 class Wakeup:
     """Sleeps in `wait` until a child ends, SIGTERM or SIGINT comes, somebody nudges it, or the time is over.
@@ -20,6 +22,9 @@ class Wakeup:
         signal.signal(signal.SIGTERM, self._remember)
         signal.signal(signal.SIGINT, self._remember)
         signal.signal(signal.SIGCHLD, lambda signum, frame: None)  # only a handled signal reaches the wake-up pipe
+        if told_to_go():  # while this process was still importing
+            self.told_to_go = True
+            self.nudge()
 
     def wait(self, seconds: float) -> None:
         """Return after `seconds`, or earlier when something happened."""

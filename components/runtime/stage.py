@@ -20,6 +20,7 @@ from components.contracts.names import is_commit, is_run_name
 from components.contracts.records import StageRecord
 from components.errors import ArgosyError, BadInput, EnvironmentUnfit, ExitCode, Interrupted, Stopped
 from components.runtime.again import earlier_of
+from components.runtime.early import told_to_go
 from components.runtime.log import Log
 
 Spec = TypeVar("Spec", bound=BaseModel)
@@ -82,18 +83,21 @@ def stage_main(
     """
     arguments = _parse(name, argv)
     context = _context(name, arguments)
-    if sigterm_raises:
-        signal.signal(signal.SIGTERM, _raise_on_sigterm)
     code, message, reason, fix, outputs = ExitCode.OK, "", "", "", dict[str, str]()
     store: _RecordStore | None = None
     try:
+        if sigterm_raises:
+            signal.signal(signal.SIGTERM, _raise_on_sigterm)
         _require_run(context.run)
-        store = open_store(context.storage)
-        _require_commit(arguments.commit)
-        earlier = earlier_of(store, run=context.run, workflow=context.workflow, task=context.task)
+        opened = open_store(context.storage)
+        earlier = earlier_of(opened, run=context.run, workflow=context.workflow, task=context.task)
         if earlier.outputs is not None and not repeats:
             _give_again(context, earlier.outputs)
         context = _counted_on(context, earlier.first_attempt)
+        store = opened  # only now: an ending before that would be recorded over an earlier Workflow's
+        if sigterm_raises and told_to_go():  # while this process was still importing
+            _raise_on_sigterm(signal.SIGTERM, None)
+        _require_commit(arguments.commit)
         _leave_record(context, store)
         outputs = dict(run(context, read_spec(spec_type, arguments.spec)))
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # from here on the stage has done its work
