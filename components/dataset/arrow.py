@@ -10,10 +10,12 @@ import sys
 
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc" if sys.platform == "linux" else "system")
 
-import pyarrow
-import pyarrow.parquet
-
 from components.dataset.library_pages import give_back_library_pages
+
+give_back_library_pages()  # of what was loaded before, so that the two do not add up
+
+import pyarrow  # noqa: E402
+import pyarrow.parquet  # noqa: E402
 
 __all__ = ["pyarrow"]
 

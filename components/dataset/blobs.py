@@ -12,7 +12,7 @@ import sysconfig
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from components.dataset.inputs import Input
 from components.dataset.witness import NewestChange
@@ -271,17 +271,16 @@ class BlobFile(io.RawIOBase):
         self._position = max(0, start + offset)
         return self._position
 
+    def read(self, size: int = -1) -> bytes:
+        """As much as is asked for, unless the file ends before; not copied."""
+        left = max(0, self._item.size - self._position)
+        size = left if size < 0 else min(size, left)
+        data = self._blobs.read(self._item, self._position, self._position + size) if size else b""
+        self._position += len(data)
+        return data
+
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
-        end = min(self._item.size, self._position + len(view))
-        if end <= self._position:
-            return 0
-        data = self._blobs.read(self._item, self._position, end)
+        data = self.read(len(view))
         view[: len(data)] = data
-        self._position = end
         return len(data)
-
-
-def open_file(blobs: Blobs, item: Input, *, buffer_bytes: int = 1 << 20) -> BinaryIO:
-    """A buffered `BlobFile`."""
-    return io.BufferedReader(BlobFile(blobs, item), buffer_bytes)

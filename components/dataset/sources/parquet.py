@@ -6,7 +6,7 @@ from typing import Any
 
 from components.dataset.arrow import pyarrow
 from components.dataset.batches import Batch, Column, Run, Sample, Value, encode, encode_all, runs_of
-from components.dataset.blobs import Blobs, Changed, Unreadable, open_file
+from components.dataset.blobs import BlobFile, Blobs, Changed, Unreadable
 from components.dataset.inputs import Input
 from components.dataset.sources.findings import Findings, damaged
 from components.dataset.sources.lines import key_of, place_key, place_keys
@@ -156,9 +156,8 @@ def _opened(item: Input, blobs: Blobs) -> Any:
     size = _REMOTE_READ_BYTES if blobs.in_flight > 1 else _LOCAL_READ_BYTES
     try:
         return pyarrow.parquet.ParquetFile(
-            open_file(blobs, item, buffer_bytes=size), page_checksum_verification=True, pre_buffer=False,
-            buffer_size=size,
-        )  # fmt: skip
+            BlobFile(blobs, item), page_checksum_verification=True, pre_buffer=False, buffer_size=size
+        )
     except (pyarrow.ArrowException, OSError) as error:
         raise Unreadable(item.path, f"is no complete Parquet file: {_line(error)}", item.size) from error
 
