@@ -3,13 +3,15 @@
     chain.py --steps 20 [--seconds 0.2] [--more 20] [--exit-at 5 --code 3]
 
 Travels inside the run description (`python3 -c`), so it is short. Ranks meet at every step, as in a collective; a rank
-whose peers are gone ends. Rank 0 saves; a rank that resumes proves that the state it found is the right one.
+whose peers are gone ends. Rank 0 saves, also when it is told to stop; a rank that resumes proves that the state it
+found is the right one.
 """
 
 import argparse
 import hashlib
 import json
 import os
+import signal
 import socket
 import struct
 import sys
@@ -78,6 +80,7 @@ def main() -> int:
     parser.add_argument("--exit-at", type=int, default=0)
     parser.add_argument("--code", type=int, default=3)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # comes with the file of ARGOSY_STOP, at which rank 0 saves
     rank, seed = int(os.environ["RANK"]), int(os.environ["ARGOSY_SEED"])
     every = int(os.environ.get("ARGOSY_CHECKPOINT_EVERY_STEPS") or 10**9)
     step, folder = 0, os.environ["ARGOSY_RESUME"]
