@@ -155,14 +155,22 @@ class DagView(View):
         return next((task for task in self.tasks if task.name == name), None)
 
 
+class StepView(View):
+    """The step of an exit handler: which template."""
+
+    name: str
+    template: str
+
+
 class TemplateView(View):
-    """A container or a DAG."""
+    """A container, a DAG, or one step: what an exit handler is."""
 
     name: str
     inputs: ParametersView = ParametersView()
     outputs: OutputsView = OutputsView()
     container: ContainerView | None = None
     dag: DagView | None = None
+    steps: tuple[tuple[StepView]] | None = None
     active_deadline_seconds: Number | None = None
     """Deadline of one attempt: SIGTERM, then SIGKILL after the grace period."""
     retry_strategy: RetryView | None = None
@@ -175,8 +183,8 @@ class TemplateView(View):
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> "TemplateView":
-        if (self.container is None) == (self.dag is None):
-            raise ValueError("must be a container or a dag, exactly one")
+        if sum(item is not None for item in (self.container, self.dag, self.steps)) != 1:
+            raise ValueError("must be a container, a dag, or one step, exactly one of these")
         return self
 
     @property
@@ -244,10 +252,7 @@ WITHOUT_MEANING: Mapping[tuple[type[View], str], str] = {
     (SpecView, "imagePullSecrets"): "no image is pulled on one machine",
     (SpecView, "securityContext"): "a stage runs as whoever submitted it",
     (SpecView, "volumes"): "a stage writes to its attempt's own folder",
-    (
-        SpecView,
-        "podSpecPatch",
-    ): "it fences pods in and tells them who they are; here the engine does, and AWS_* is inherited",
+    (SpecView, "podSpecPatch"): "pods are fenced in by it, stages here by the engine; AWS_* is inherited",
     (SpecView, "nodeSelector"): "there is one machine",
     (SpecView, "tolerations"): "there is one machine",
     (ContainerView, "resources"): "stages share this machine without limits",
@@ -263,13 +268,10 @@ def load_workflow(manifest: Any, *, where: str = "manifest") -> Workflow:
     try:
         return Workflow.model_validate(manifest)
     except ValidationError as error:
-        problems = refusals(error, manifest)
         raise BadInput(
-            "UnsupportedWorkflow",
-            f"{where} holds what Argosy does not emit or understand",
-            "run what `compile` prints, unchanged",
-            problems=problems,
-        ) from error
+            "UnsupportedWorkflow", f"{where} holds what Argosy does not emit or understand",
+            "run what `compile` prints, unchanged", problems=refusals(error, manifest),
+        ) from error  # fmt: skip
 
 
 def without_meaning(manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -283,12 +285,10 @@ def _without_meaning(model: type[View], value: Any, path: str) -> Iterator[tuple
         if not isinstance(value, Mapping) or alias not in value:
             continue
         inner_path = f"{path}.{alias}".lstrip(".")
-        reason = WITHOUT_MEANING.get((model, alias))
-        if reason:
+        if reason := WITHOUT_MEANING.get((model, alias)):
             yield inner_path, reason
             continue
-        inner = _view_in(info.annotation)
-        if inner is not None:
+        if inner := _view_in(info.annotation):
             many = isinstance(value[alias], list)
             for item in value[alias] if many else [value[alias]]:
                 yield from _without_meaning(inner, item, inner_path + ("[]" if many else ""))

@@ -112,7 +112,7 @@ def _template(manifest: Mapping[str, Any], config: TrainConfig) -> Object:
     }
     for item in spec["templates"]:
         # The exit handler reports on every run, also on one that was refused for its commit.
-        if "container" in item and item["name"] != spec["onExit"]:
+        if "container" in item and item["name"] != labels.FINISH:
             item["container"]["args"] += ["--commit", labels.workflow_parameter(COMMIT)]
     template = _object("WorkflowTemplate", config, spec)
     template["metadata"]["annotations"] = dict(manifest["metadata"]["annotations"])

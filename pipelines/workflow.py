@@ -14,7 +14,7 @@ from pipelines.specs import finish_spec, launch_spec, preflight_spec, retain_spe
 from pipelines.storage_section import StorageOptionsSection
 from pipelines.version import VERSION
 from templates import labels
-from templates.on_exit import finish_template
+from templates.on_exit import at_the_end, finish_template
 from templates.pods import (
     LAUNCHER_SERVICE_ACCOUNT,
     PENDING_LIMIT_SECONDS,
@@ -43,7 +43,7 @@ def train_workflow(config: TrainConfig, *, storage: str) -> Workflow:
     with Workflow(
         generate_name=f"{config.experiment}-",
         entrypoint=labels.ENTRYPOINT,
-        on_exit=labels.FINISH,
+        on_exit=labels.AT_THE_END,
         arguments=_parameters(config, storage=storage),
         namespace=config.namespace,
         labels=_labels(config),
@@ -88,6 +88,7 @@ def train_workflow(config: TrainConfig, *, storage: str) -> Workflow:
             retain_spec(config), timeout=retain.timeout, retries=retain.retries, resources=retain.resources.manifest()
         )
         finish_template(finish_spec(config), service_account=launcher)
+        at_the_end()
         _dag(config)
     set_environment(workflow.templates, config.store_options.environment())
     return workflow
@@ -114,19 +115,11 @@ def _annotations(config: TrainConfig) -> dict[str, str]:
 
 def compile_manifest(config: TrainConfig, *, storage: str) -> dict[str, Any]:
     """The linted manifest in canonical order: same description, same bytes. Raises BadInput with every lint fault."""
-    manifest = canonical(_with_display_names(train_workflow(config, storage=storage).to_dict()))
+    manifest = canonical(train_workflow(config, storage=storage).to_dict())
     problems = lint(manifest)
     if problems:
         raise BadInput("ManifestRefused", "the compiled Workflow would not run as meant", problems=problems)
     assert isinstance(manifest, dict)
-    return manifest
-
-
-def _with_display_names(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What Hera's templates cannot say: Argo calls the exit handler after the Workflow, people shall see `finish`."""
-    for template in manifest["spec"]["templates"]:
-        if template["name"] == labels.FINISH:
-            template["annotations"] = {labels.DISPLAY_NAME_ANNOTATION: labels.FINISH}
     return manifest
 
 

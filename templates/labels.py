@@ -8,7 +8,6 @@ STAGE_LABEL = f"{DOMAIN}/stage"
 
 TITLE_ANNOTATION = "workflows.argoproj.io/title"
 DESCRIPTION_ANNOTATION = "workflows.argoproj.io/description"
-DISPLAY_NAME_ANNOTATION = "workflows.argoproj.io/display-name"
 INSTANCE_LABEL = "workflows.argoproj.io/controller-instanceid"
 MANAGED_BY_LABEL, MANAGED_BY = "app.kubernetes.io/managed-by", "argosy"
 PENDING_LIMIT_ANNOTATION = f"{DOMAIN}/pending-limit-seconds"
@@ -30,6 +29,7 @@ LAUNCH = "launch"
 VERIFY = "verify"
 RETAIN = "retain"
 FINISH = "finish"
+AT_THE_END = "at-the-end"
 
 
 def workflow_parameter(name: str) -> str:

@@ -100,7 +100,7 @@ def node_rank_of(pod: Object) -> str:
 
 
 def stage_of(pod: Object) -> str:
-    """The task of a stage's pod: `train-x7.launch(0)` -> `launch`."""
+    """The task of a stage's pod: `train-x7.launch(0)` -> `launch`, `train-x7.onExit[0].finish(0)` -> `finish`."""
     name = _stage_node(pod)
     workflow = text(pod, "metadata", "labels", WORKFLOW_LABEL)
     task = name.removeprefix(f"{workflow}.")

@@ -13,6 +13,7 @@ from components.contracts.run_view import EngineNode, EngineView
 from components.contracts.stop import StopRequest, read_stop
 from components.errors import ExitCode
 from infra.argo.argo import STOP_ANNOTATION, Workflow
+from infra.exit_handler import is_exit_node
 
 FINISH = "finish"
 """What the stage of the exit handler calls itself."""
@@ -175,7 +176,7 @@ def _task_nodes(workflow: Workflow, nodes: Mapping[str, dict[str, Any]]) -> Iter
     name = str(workflow["metadata"]["name"])
     for node in nodes.values():
         kind = node.get("type")
-        if kind == "DAG" or _is_attempt(node) or (kind == "TaskGroup" and node.get("children")):
+        if kind in ("DAG", "Steps", "StepGroup") or _is_attempt(node) or (kind == "TaskGroup" and node.get("children")):
             continue
         if kind == "Retry":
             children = [nodes[child] for child in node.get("children") or () if child in nodes]
@@ -249,8 +250,8 @@ def _short(node: Mapping[str, Any], workflow: str) -> str:
 
 
 def _task_of(name: str) -> str:
-    """`shard-task(1:1)` -> `shard-task-1`, `onExit` -> `finish`: what the stage calls itself."""
-    if name == "onExit":
+    """`shard-task(1:1)` -> `shard-task-1`, `onExit[0].finish` -> `finish`: what the stage calls itself."""
+    if is_exit_node(name):
         return FINISH
     match = _ITEM.match(name)
     return f"{match['task']}-{match['item']}" if match else name

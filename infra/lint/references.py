@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.errors import Problem
+from infra.exit_handler import exit_leaf, exit_step
 from infra.local.expressions import ExpressionError, parse_depends
 from infra.local.substitution import tags
 from infra.pod_view import View
@@ -41,10 +42,14 @@ def _waits_for(task: TaskView) -> set[str]:
 def _template_references(workflow: Workflow) -> Iterator[Problem]:
     spec = workflow.spec
     known = {template.name for template in spec.templates}
-    used = {spec.entrypoint, spec.on_exit}
+    step = exit_step(spec)
+    used = {spec.entrypoint, spec.on_exit, step.template if step else None}
     for where, name in (("spec.entrypoint", spec.entrypoint), ("spec.onExit", spec.on_exit)):
         if name is not None and name not in known:
             yield Problem(where, f"there is no template {name!r}", f"one of {', '.join(sorted(known))}")
+    if step is not None and step.template not in known:
+        where = f"spec.templates[{spec.on_exit}].steps[{step.name}].template"
+        yield Problem(where, f"there is no template {step.template!r}", "name an existing one")
     for template in spec.templates:
         for task in template.dag.tasks if template.dag else ():
             where = f"spec.templates[{template.name}].dag.tasks[{task.name}]"
@@ -63,13 +68,11 @@ def _template_references(workflow: Workflow) -> Iterator[Problem]:
         yield Problem(f"spec.templates[{name}]", "no task uses it", "remove it")
     if _is_recursive(workflow, spec.entrypoint, ()):
         yield Problem("spec.entrypoint", "a DAG contains itself", "the engine and the deadlines know no recursion")
-    for name in (spec.entrypoint, spec.on_exit):
-        target = spec.template(name) if name is not None else None
+    for target in (spec.template(spec.entrypoint), exit_leaf(spec)):
         for parameter in target.inputs.parameters if target else ():
             if parameter.value is None:
-                yield Problem(
-                    f"spec.templates[{name}].inputs[{parameter.name}]", "nobody gives it a value", "remove it"
-                )
+                where = f"spec.templates[{target.name}].inputs[{parameter.name}]" if target else ""
+                yield Problem(where, "nobody gives it a value", "remove it")
 
 
 def _argument_problems(task: TaskView, target: TemplateView, where: str) -> Iterator[Problem]:
@@ -104,7 +107,7 @@ def _tag_problems(workflow: Workflow) -> Iterator[Problem]:
     for template in spec.templates:
         where = f"spec.templates[{template.name}]"
         inputs = {f"inputs.parameters.{parameter.name}" for parameter in template.inputs.parameters}
-        known = given | inputs | (_EXIT_ONLY if template.name == spec.on_exit else set())
+        known = given | inputs | (_EXIT_ONLY if template == exit_leaf(spec) else set())
         if template.dag is not None:
             yield from _task_tag_problems(workflow, template.dag, known, where)
             continue

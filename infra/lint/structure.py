@@ -25,7 +25,7 @@ _AFTER_FAILURE = re.compile(r"\.(Failed|Errored|AllFailed|Omitted)\b")
 
 def structure_problems(workflow: Workflow) -> list[Problem]:
     """Faults of names, leaves and DAGs; references between them are another module's business."""
-    return [*_object_problems(workflow), *_template_problems(workflow)]
+    return [*_object_problems(workflow), *_template_problems(workflow), *_exit_handler_problems(workflow)]
 
 
 def _object_problems(workflow: Workflow) -> Iterator[Problem]:
@@ -66,6 +66,8 @@ def _template_problems(workflow: Workflow) -> Iterator[Problem]:
         yield from _display_problems(where, template.annotations)
         if template.dag is not None:
             yield from _dag_problems(template, template.dag, where)
+        elif template.steps is not None:
+            yield from _steps_problems(workflow, template, where)
         else:
             yield from _leaf_problems(template, where)
 
@@ -95,18 +97,47 @@ def _leaf_problems(leaf: TemplateView, where: str) -> Iterator[Problem]:
             yield Problem(f"{where}.retryStrategy.expression", str(error))
 
 
-def _dag_problems(template: TemplateView, dag: DagView, where: str) -> Iterator[Problem]:
+def _exit_handler_problems(workflow: Workflow) -> Iterator[Problem]:
+    """See `infra/exit_handler.py` for what Argo does with the other forms."""
+    handler = workflow.spec.template(workflow.spec.on_exit) if workflow.spec.on_exit is not None else None
+    fix = "name a template of one step, and let that be the container"
+    if handler is not None and handler.dag is not None:
+        yield Problem("spec.onExit", f"{handler.name!r} is a DAG: Argo fails it as soon as the run is stopped", fix)
+    if handler is not None and handler.is_leaf and handler.retry_strategy is not None:
+        seen = "has a retryStrategy: Argo fails its attempts once the Workflow's deadline has passed"
+        yield Problem("spec.onExit", f"{handler.name!r} {seen}", fix)
+
+
+def _steps_problems(workflow: Workflow, template: TemplateView, where: str) -> Iterator[Problem]:
+    if template.name != workflow.spec.on_exit:
+        yield Problem(f"{where}.steps", "stands elsewhere than in the exit handler", "use a DAG")
+    if DISPLAY_NAME in template.annotations:
+        seen = "hides from Argo that this is the exit handler, so its deadline ends it"
+        yield Problem(f"{where}.annotations[{DISPLAY_NAME}]", seen, "remove it")
+    if template.inputs.parameters:
+        yield Problem(f"{where}.inputs", "stands on a step", "remove it: nobody gives an exit handler inputs")
+    yield from _outer_problems(template, where, "a step")
+    for group in template.steps or ():
+        for step in group:
+            inner = f"{where}.steps[{step.name}]"
+            yield from _name_problems(inner, step.name, _NAME, "letters, digits and hyphens, starting with a letter")
+
+
+def _outer_problems(template: TemplateView, where: str, what: str) -> Iterator[Problem]:
     for name, value in (
         ("activeDeadlineSeconds", template.active_deadline_seconds),
         ("retryStrategy", template.retry_strategy),
         ("podSpecPatch", template.pod_spec_patch),
     ):
         if value is not None:
-            yield Problem(
-                f"{where}.{name}", "stands on a DAG", "set it on the leaves; on a DAG Argo refuses or multiplies it"
-            )
+            fix = f"set it on the leaves; on {what} Argo refuses or multiplies it"
+            yield Problem(f"{where}.{name}", f"stands on {what}", fix)
     if template.outputs.parameters:
-        yield Problem(f"{where}.outputs", "stands on a DAG", "read the outputs of its tasks")
+        yield Problem(f"{where}.outputs", f"stands on {what}", "leave it to the containers")
+
+
+def _dag_problems(template: TemplateView, dag: DagView, where: str) -> Iterator[Problem]:
+    yield from _outer_problems(template, where, "a DAG")
     yield from _duplicates(f"{where}.dag.tasks", (task.name for task in dag.tasks))
     waited_for: set[str] = set()
     for task in dag.tasks:

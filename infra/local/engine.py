@@ -19,6 +19,7 @@ from components.contracts.clock import parse_utc, utc_text
 from components.errors import ArgosyError, ExitCode
 from components.runtime.log import Log
 from components.runtime.processes import boot_id, start_time
+from infra.exit_handler import is_exit_node
 from infra.local.container import ending, prepare_folder
 from infra.local.environment import container_environment
 from infra.local.events import (
@@ -36,7 +37,7 @@ from infra.local.events import (
 )
 from infra.local.journal import Journal
 from infra.local.leftovers import kill_leftovers
-from infra.local.names import EXIT_NODE, attempt_folder
+from infra.local.names import attempt_folder
 from infra.local.outcome import LEAF_DEADLINE, WORKFLOW_DEADLINE, outcome, stop_strategy
 from infra.local.program import Program
 from infra.local.resumption import nodes_to_repeat
@@ -166,7 +167,7 @@ class Engine:
         for item in self._running.values():
             if run.stop_is_forced or len(self._told_to_go) > 1:
                 item.kill(now)
-            elif (run.stopped_by is not None and item.node != EXIT_NODE) or self._told_to_go:
+            elif (run.stopped_by is not None and not is_exit_node(item.node)) or self._told_to_go:
                 item.tell_to_stop(now)
 
     def _notice_deadlines(self) -> None:
@@ -175,7 +176,7 @@ class Engine:
         if deadline is not None and run.main_phase is None and not run.deadline_passed and _now() >= deadline:
             self._record(DeadlinePassed(at=utc_text(_now())))
         for item in self._running.values():
-            if self._fold.run.deadline_passed and item.node != EXIT_NODE and item.kill_at is None:
+            if self._fold.run.deadline_passed and not is_exit_node(item.node) and item.kill_at is None:
                 item.deadline_message = WORKFLOW_DEADLINE
                 item.tell_to_stop(now)
             item.attend(now, LEAF_DEADLINE)
@@ -207,15 +208,15 @@ class Engine:
         return Walk(self._program, self._fold, self._record, _now(), self._variables(), self._halt())
 
     def _finish(self, walk: Walk) -> None:
-        leaf, run = self._program.exit_leaf, self._fold.run
-        node = self._fold.nodes.get(EXIT_NODE)
+        handler, run = self._program.exit_handler, self._fold.run
+        node = self._fold.nodes.get(handler.node) if handler else None
         is_there = node is not None and node.is_created
-        if leaf is not None and (is_there or not run.stop_is_forced):
-            walk.exit_handler(leaf)
+        if handler is not None and (is_there or not run.stop_is_forced):
+            walk.exit_handler(handler)
             self._start(walk.ready)
-            if not self._fold.nodes[EXIT_NODE].is_fulfilled:
+            if not self._fold.nodes[handler.node].is_fulfilled:
                 return
-        end = outcome(run, self._fold.nodes)
+        end = outcome(run, self._fold.nodes, handler)
         self._record(RunEnded(at=utc_text(_now()), phase=end.phase, message=end.message, exit_code=end.exit_code))
         self._log.info("run ended", phase=end.phase, seen=end.message, exit_code=end.exit_code)
 
@@ -233,7 +234,7 @@ class Engine:
 
     def _start(self, ready: list[Ready]) -> None:
         for item in ready:
-            if len(self._running) >= self._slots and item.node != EXIT_NODE:
+            if len(self._running) >= self._slots and not is_exit_node(item.node):
                 break
             self._start_one(item)
 

@@ -39,7 +39,7 @@ class NodeCreated(Document):
     type: Literal["node-created"] = "node-created"
     at: UtcText
     node: str
-    """Argo's display name: `shard-plan`, `shard-task(0:0)`, `onExit`."""
+    """Argo's name below the Workflow's: `shard-plan`, `shard-task(0:0)`, `onExit[0].finish`."""
     task: str
     template: str
     kind: Literal["Pod", "Retry", "TaskGroup", "Skipped"]

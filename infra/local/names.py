@@ -2,8 +2,7 @@
 
 import re
 
-EXIT_NODE = "onExit"
-"""The exit handler's node, as Argo names it. No task may have that name."""
+from infra.exit_handler import is_exit_node
 
 
 def item_name(task: str, index: int, item: str) -> str:
@@ -14,8 +13,10 @@ def item_name(task: str, index: int, item: str) -> str:
 def node_folder(node: str) -> str:
     """`nodes/shard-task.0` for `shard-task(0:0)`: no character a shell or a path list would trip over.
 
-    Task names hold no dot, so two nodes never share a folder.
+    Task names hold no dot, and none is `onExit`, so two nodes never share a folder.
     """
+    if is_exit_node(node):
+        return "nodes/" + node.replace("[0]", "")
     return "nodes/" + re.sub(r"\((\d+):.*\)$", r".\1", node, flags=re.DOTALL)
 
 

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from components.errors import ExitCode
+from infra.exit_handler import is_exit_node
 from infra.local.events import Phase
-from infra.local.names import EXIT_NODE
+from infra.local.program import ExitHandler
 from infra.local.state import LocalRunState, NodeState
 
 LEAF_DEADLINE = "Pod was active on the node longer than the specified deadline"
@@ -21,21 +22,23 @@ class Outcome:
     exit_code: int
 
 
-def outcome(run: LocalRunState, nodes: Mapping[str, NodeState]) -> Outcome:
+def outcome(run: LocalRunState, nodes: Mapping[str, NodeState], handler: ExitHandler | None) -> Outcome:
     """The outcome of a run whose entry DAG and exit handler are over.
 
-    A failing exit handler turns a success into its own failure; it changes nothing about a failure.
+    A failing exit handler turns a success into its own failure; it changes nothing about a failure. Around a step an
+    Error too is a failure.
     """
     phase: Phase = run.main_phase or "Error"
-    exit_node = nodes.get(EXIT_NODE)
+    exit_node = nodes.get(handler.node) if handler else None
     if phase in ("Succeeded", "Skipped", "Omitted"):
         if exit_node is None or exit_node.phase not in ("Failed", "Error"):
             return Outcome("Succeeded", "", int(ExitCode.OK))
         code = int(ExitCode.STOPPED) if run.stop_is_forced else _exit_code(exit_node)
-        return Outcome(exit_node.phase, f"{EXIT_NODE}: {exit_node.message}", code)
+        bad: Phase = "Failed" if handler and handler.is_step else exit_node.phase
+        return Outcome(bad, f"{exit_node.template}: {exit_node.message}", code)
     if run.stopped_by is not None:
         return Outcome(phase, f"Stopped with strategy '{stop_strategy(run)}'", int(ExitCode.STOPPED))
-    first = first_failed(node for node in nodes.values() if node.name != EXIT_NODE)
+    first = first_failed(node for node in nodes.values() if not is_exit_node(node.name))
     if first is None:
         return Outcome(phase, run.main_message, int(ExitCode.STOPPED if run.deadline_passed else ExitCode.BUG))
     code = int(ExitCode.STOPPED) if run.deadline_passed else _exit_code(first)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from infra.exit_handler import EXIT_NODE
 from infra.local.expressions import Depends, RetryExpression
 from infra.workflow import TaskView, TemplateView, Workflow
 
@@ -41,6 +42,19 @@ class Task:
 
 
 @dataclass(frozen=True)
+class ExitHandler:
+    """The container that runs at the end, whatever the end."""
+
+    node: str
+    """`onExit` when the container is the exit handler itself, `onExit[0].finish` when it is its one step."""
+    leaf: Leaf
+
+    @property
+    def is_step(self) -> bool:
+        return self.node != EXIT_NODE
+
+
+@dataclass(frozen=True)
 class Program:
     """What the engine walks."""
 
@@ -50,7 +64,7 @@ class Program:
     targets: tuple[str, ...]
     """Tasks nothing waits for, by name: their phases decide the DAG's."""
     fail_fast: bool
-    exit_leaf: Leaf | None
+    exit_handler: ExitHandler | None
     parameters: Mapping[str, str]
 
     @property

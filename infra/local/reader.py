@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.errors import BadInput, Problem
+from infra.exit_handler import EXIT_NODE, exit_leaf, exit_step, step_node
 from infra.local.expressions import Depends, ExpressionError, RetryExpression, parse_depends, parse_retry
-from infra.local.names import EXIT_NODE
-from infra.local.program import Leaf, Program, Task
+from infra.local.program import ExitHandler, Leaf, Program, Task
 from infra.local.substitution import CONTROL_CHARACTERS, tags
 from infra.workflow import DagView, TaskView, TemplateView, Workflow, load_workflow
 
@@ -67,10 +67,10 @@ class _Reader:
             )
         leaves = {template.name: self._leaf(template) for template in self.spec.templates if template.is_leaf}
         tasks = self._tasks(entry.name, entry.dag, leaves)
-        exit_leaf = self._exit_leaf(leaves)
+        handler = self._exit_handler(leaves)
         waited_for = {name for task in tasks for name in task.waits_for}
         targets = tuple(sorted(task.name for task in tasks if task.name not in waited_for))
-        return Program(self.workflow, tasks, targets, entry.dag.fail_fast, exit_leaf, self.parameters)
+        return Program(self.workflow, tasks, targets, entry.dag.fail_fast, handler, self.parameters)
 
     def _refuse(self, path: str, seen: str, fix: str = "") -> None:
         self.problems.append(Problem(path, seen, fix))
@@ -121,15 +121,25 @@ class _Reader:
             self._refuse(f"{path}.podSpecPatch", f"sets {', '.join(sorted(patch))}", f"only {_GRACE} acts here")
         return grace
 
-    def _exit_leaf(self, leaves: Mapping[str, Leaf]) -> Leaf | None:
+    def _exit_handler(self, leaves: Mapping[str, Leaf]) -> ExitHandler | None:
         if self.spec.on_exit is None:
             return None
-        leaf = leaves.get(self.spec.on_exit)
+        view, step, outer = exit_leaf(self.spec), exit_step(self.spec), self.spec.template(self.spec.on_exit)
+        leaf = leaves.get(view.name) if view else None
         if leaf is None:
-            self._refuse("spec.onExit", f"{self.spec.on_exit!r} is not a container template", "name one")
-        elif any(parameter.value is None for parameter in leaf.template.inputs.parameters):
+            seen = f"{self.spec.on_exit!r} is neither a container template nor one step of such"
+            self._refuse("spec.onExit", seen, "name one")
+            return None
+        if any(parameter.value is None for parameter in leaf.template.inputs.parameters):
             self._refuse("spec.onExit", f"{leaf.name} has inputs, and nothing can hand them over")
-        return leaf
+        if step is None:
+            return ExitHandler(EXIT_NODE, leaf)
+        path = f"spec.templates[{self.spec.on_exit}]"
+        if not _TASK_NAME.fullmatch(step.name):
+            self._refuse(path, f"a step cannot be called {step.name!r}", "letters, digits and hyphens, a letter first")
+        if outer and (outer.inputs.parameters or outer.retry_strategy or outer.active_deadline_seconds is not None):
+            self._refuse(path, "has inputs, a retry or a deadline beside its step", "leaf only")
+        return ExitHandler(step_node(step.name), leaf)
 
     def _tasks(self, template: str, dag: DagView, leaves: Mapping[str, Leaf]) -> tuple[Task, ...]:
         tasks: dict[str, Task] = {}
@@ -189,7 +199,7 @@ class _Reader:
         known = {f"inputs.parameters.{name}" for name in template.inputs.values()}
         if template.retry_strategy is not None:
             known.add("retries")
-        if template.name == self.spec.on_exit:
+        if template == exit_leaf(self.spec):
             known |= {"workflow.status", "workflow.failures"}
         container = template.container.model_dump(by_alias=True) if template.container else {}
         self._check_tags(container, f"{path}.container", known, "{{retries}} needs a retryStrategy")

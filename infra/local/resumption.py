@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from infra.local.names import EXIT_NODE
+from infra.exit_handler import is_exit_node
 from infra.local.program import Program
 from infra.local.state import LocalRunState, NodeState
 
@@ -27,7 +27,7 @@ def nodes_to_repeat(program: Program, run: LocalRunState, nodes: Mapping[str, No
         for node in nodes.values()
         if node.is_created
         and (
-            node.name == EXIT_NODE
+            is_exit_node(node.name)
             or node.task in after
             or (node.task in again and (node.phase != "Succeeded" or node.kind == "TaskGroup"))
         )

@@ -49,7 +49,7 @@ class AttemptState:
 
 @dataclass(frozen=True)
 class NodeState:
-    """A task, an item of a sequence (`shard-task(0:0)`), the sequence as a whole, or `onExit`."""
+    """A task, an item of a sequence (`shard-task(0:0)`), the sequence as a whole, or `onExit[0].finish`."""
 
     name: str
     task: str

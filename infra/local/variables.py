@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from infra.exit_handler import is_exit_node
 from infra.local.events import Phase
 from infra.local.expansion import expand, expand_variables
-from infra.local.names import EXIT_NODE
 from infra.local.program import Leaf, Program, Task
 from infra.local.state import NodeState
 from infra.local.substitution import substitute
@@ -78,7 +78,7 @@ def _failures(items: list[dict[str, Any]]) -> str:
 
 def _failed(nodes: Mapping[str, NodeState]) -> Iterator[dict[str, Any]]:
     """Nodes that failed, then attempts that did, also those of nodes that succeeded later, as in Argo."""
-    listed = [node for node in nodes.values() if node.name != EXIT_NODE]
+    listed = [node for node in nodes.values() if not is_exit_node(node.name)]
     for node in listed:
         if node.phase in ("Failed", "Error"):
             message = node.note if node.kind == "Retry" and node.attempts else node.message

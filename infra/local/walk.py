@@ -9,9 +9,10 @@ from datetime import datetime
 from functools import partial
 
 from components.contracts.clock import utc_text
+from infra.exit_handler import EXIT_NODE, is_exit_node
 from infra.local.events import Event, NodeCreated, NodeEnded, NodeNoted, Phase
-from infra.local.names import EXIT_NODE, item_name
-from infra.local.program import Leaf, Program, Task
+from infra.local.names import item_name
+from infra.local.program import ExitHandler, Leaf, Program, Task
 from infra.local.retry import End, Wait, after_failure
 from infra.local.state import Fold, NodeState
 from infra.local.substitution import SubstitutionError
@@ -66,12 +67,12 @@ class Walk:
             elif node.kind != "Skipped":
                 self._advance(node, task.leaf, partial(task_arguments, task, self.fold.nodes, self.variables))
 
-    def exit_handler(self, leaf: Leaf) -> None:
+    def exit_handler(self, handler: ExitHandler) -> None:
         """Advance the exit handler."""
-        node = self.fold.nodes.get(EXIT_NODE)
+        node = self.fold.nodes.get(handler.node)
         if node is None or not node.is_created:
-            self._create_leaf(EXIT_NODE, EXIT_NODE, leaf)
-        self._advance(self.fold.nodes[EXIT_NODE], leaf, dict)
+            self._create_leaf(handler.node, EXIT_NODE, handler.leaf)
+        self._advance(self.fold.nodes[handler.node], handler.leaf, dict)
 
     def _create(self, task: Task) -> None:
         if task.depends and not task.depends.holds({name: self._results(name) for name in task.waits_for}):
@@ -174,7 +175,7 @@ class Walk:
         self.record(NodeEnded(at=utc_text(self.now), node=node.name, phase=phase, message=message))
 
     def _halt_for(self, node: str) -> Halt | None:
-        return None if self.halt and node == EXIT_NODE and self.halt.spares_exit_handler else self.halt
+        return None if self.halt and is_exit_node(node) and self.halt.spares_exit_handler else self.halt
 
     def _is_fulfilled(self, name: str) -> bool:
         node = self.fold.nodes.get(name)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from components.report.logs import LogFile, tail
 from components.storage.base import ObjectStore, open_store
 from components.storage.location import StoreOptions
+from infra.exit_handler import is_exit_node
 from infra.local import client
-from infra.local.names import EXIT_NODE
 from infra.local.run_dir import RunDir, RunInfo
 from infra.local.state import NodeState
 
@@ -153,8 +153,8 @@ def who() -> str:
 
 
 def task_of(node: NodeState) -> str:
-    """`shard-task(1:1)` -> `shard-task-1`, `onExit` -> `finish`: what the stage calls itself."""
+    """`shard-task(1:1)` -> `shard-task-1`, `onExit[0].finish` -> `finish`: what the stage calls itself."""
     match = _ITEM.match(node.name)
     if match:
         return f"{match['task']}-{match['item']}"
-    return "finish" if node.name == EXIT_NODE else node.name
+    return "finish" if is_exit_node(node.name) else node.name

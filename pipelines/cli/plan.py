@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from components.contracts.units import format_duration
+from infra.exit_handler import exit_leaf
 from infra.workflow import Workflow, load_workflow, without_meaning
 from pipelines.cli.present import table
 from pipelines.config import TrainConfig
@@ -81,8 +82,9 @@ def _stages(workflow: Workflow) -> Iterator[dict[str, Any]]:
     for task in entry.dag.tasks if entry and entry.dag else ():
         sequence = task.with_sequence
         yield _stage(workflow, task.name, task.template, task.depends or "", len(sequence.items()) if sequence else 1)
-    if workflow.spec.on_exit:
-        yield _stage(workflow, "finish", workflow.spec.on_exit, "always, at the end", 1)
+    finish = exit_leaf(workflow.spec)
+    if finish is not None:
+        yield _stage(workflow, "finish", finish.name, "always, at the end", 1)
 
 
 def _stage(workflow: Workflow, name: str, template_name: str, after: str, count: int) -> dict[str, Any]:

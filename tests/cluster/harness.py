@@ -176,7 +176,7 @@ class ClusterRun:
         return self.place.cluster.read(WORKFLOWS, self.name) or {}
 
     def nodes(self) -> dict[str, Object]:
-        """Argo's nodes by their name below the Workflow's: `launch`, `launch(0)`, `onExit`."""
+        """Argo's nodes by their name below the Workflow's: `launch`, `launch(0)`, `onExit[0].finish`."""
         found = (self.workflow().get("status") or {}).get("nodes") or {}
         return {str(node["name"]).removeprefix(f"{self.name}."): node for node in found.values()}
 

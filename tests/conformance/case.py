@@ -62,7 +62,11 @@ class Case:
             "metadata": {"generateName": f"{self.name}-"},
             "spec": {
                 "entrypoint": "main",
-                "templates": [{"name": "main", "dag": dag}, *(_leaf(*item) for item in data["leaves"].items())],
+                "templates": [
+                    {"name": "main", "dag": dag},
+                    *(_leaf(*item) for item in data["leaves"].items()),
+                    *({"name": name, "steps": [[step]]} for name, step in data.get("steps", {}).items()),
+                ],
                 **data.get("spec", {}),
             },
         }

@@ -63,7 +63,8 @@ def ending(workflow: str, status: Mapping[str, Any]) -> Ending:
     found = {
         node["name"].removeprefix(f"{workflow}."): _node(node, nodes)
         for key, node in nodes.items()
-        if node["name"] != workflow and key not in attempts
+        # What stands around tasks and steps has no counterpart here; what becomes of it shows in the Workflow's phase.
+        if node["name"] != workflow and key not in attempts and node["type"] not in ("Steps", "StepGroup")
     }
     return Ending(status["phase"], status.get("message"), found)
 

@@ -146,7 +146,7 @@ class Judge:
         done: set[str] = set()
         for event in _lines(next((self.home / "runs").glob("chaos-*/events.jsonl"))):
             node = event.get("node", "")
-            if event["type"] == "attempt-ended" and event["phase"] == "Succeeded" and node != "onExit":
+            if event["type"] == "attempt-ended" and event["phase"] == "Succeeded" and not node.startswith("onExit"):
                 done.add(node)
             if event["type"] == "attempt-started" and node in done:
                 self.say(f"{node} was run again after it had succeeded")

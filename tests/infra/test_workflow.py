@@ -29,7 +29,7 @@ def test_the_view_holds_everything_of_a_golden_manifest(manifest: dict[str, Any]
 
     spec = view.spec
     launch = spec.template("launch")
-    assert (spec.entrypoint, spec.on_exit) == ("train", "finish")
+    assert (spec.entrypoint, spec.on_exit) == ("train", "at-the-end")
     assert spec.arguments.values()["storage"] == "file:///srv/argosy/storage"
     assert launch is not None
     assert launch.is_leaf
@@ -64,7 +64,7 @@ def test_an_unknown_field_is_refused_with_the_names_on_its_path(manifest: dict[s
         ({"spec": {"entrypoint": "a", "templates": []}}, "spec.templates: "),
         (
             {"spec": {"entrypoint": "a", "templates": [{"name": "a"}]}},
-            "spec.templates[a]: must be a container or a dag",
+            "spec.templates[a]: must be a container, a dag, or one step",
         ),
         ({"metadata": 3}, "metadata: "),
     ],

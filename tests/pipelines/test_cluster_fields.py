@@ -178,8 +178,11 @@ def test_a_pod_that_stays_pending_names_the_limit_the_janitor_keeps() -> None:
     assert compiled()["spec"]["podMetadata"]["annotations"] == {"argosy.dev/pending-limit-seconds": "1800"}
 
 
-def test_the_exit_handler_is_called_finish_where_people_look() -> None:
-    assert leaf(compiled(), "finish")["annotations"] == {"workflows.argoproj.io/display-name": "finish"}
+def test_the_exit_handler_is_one_step_called_finish_and_nothing_renames_the_node_by_which_argo_knows_it() -> None:
+    assert leaf(compiled(), "at-the-end") == {
+        "name": "at-the-end", "steps": [[{"name": "finish", "template": "finish"}]],
+    }  # fmt: skip
+    assert "annotations" not in leaf(compiled(), "finish")
 
 
 @pytest.mark.parametrize(
@@ -223,6 +226,6 @@ def test_every_cluster_field_is_listed_as_without_meaning_on_one_machine() -> No
         "metadata.namespace", "spec.serviceAccountName", "spec.imagePullSecrets", "spec.securityContext",
         "spec.volumes", "spec.podSpecPatch", "spec.nodeSelector", "spec.tolerations",
         "spec.templates[].serviceAccountName",
-        "spec.templates[].annotations", "spec.templates[].container.resources",
+        "spec.templates[].container.resources",
         "spec.templates[].container.volumeMounts",
     } <= listed.keys()  # fmt: skip

@@ -49,7 +49,7 @@ def test_shard_and_preflight_run_side_by_side_and_the_rest_follows() -> None:
 def test_the_exit_handler_hears_how_the_workflow_ended() -> None:
     manifest = compiled()
 
-    assert manifest["spec"]["onExit"] == "finish"
+    assert manifest["spec"]["onExit"] == "at-the-end"
     assert "status={{workflow.status}}" in leaf(manifest, "finish")["container"]["args"]
 
 

@@ -120,6 +120,21 @@ def test_tasks_stand_in_the_order_of_the_dag_items_by_number_and_the_exit_handle
                                    "last_lines": [], "last_words": "", "outputs": {}}  # fmt: skip
 
 
+def test_the_exit_handlers_step_is_one_stage_and_what_argo_puts_around_it_is_none() -> None:
+    step = "onExit[0].finish"
+    around = (node("onExit", "Steps", "Running"), node("onExit[0]", "StepGroup", "Running"))
+    inner = node(step, "Retry", "Running", children=(f"{step}(0)",), startedAt="2026-11-29T18:00:00Z")
+    own = attempt(step, 0, "Running", startedAt="2026-11-29T18:00:00Z") | {"templateName": "finish"}
+
+    running = workflow(*around, inner, own)
+
+    shown = engine_view(running)
+    assert [item.task for item in shown.nodes] == [*TASKS, "finish"]
+    assert (one(shown, "finish")["phase"], one(shown, "finish")["attempts"]) == ("Running", 1)
+    assert [(pod.task, pod.is_over) for pod in pods_of(running)] == [("finish", False)]
+    assert [item.task for item in engine_view(workflow(*around)).nodes] == TASKS
+
+
 def test_a_stop_says_who_asked_and_is_83_whatever_the_stages_ended_with() -> None:
     ended = workflow(
         node("launch", "Retry", "Failed", children=("launch(0)",)),

@@ -35,7 +35,7 @@ def a_manifest() -> dict[str, Any]:
         "metadata": {"generateName": "tiny-", "labels": {"argosy.dev/experiment": "tiny"}},
         "spec": {
             "entrypoint": "main",
-            "onExit": "finish",
+            "onExit": "at-the-end",
             "activeDeadlineSeconds": 624,
             "arguments": {"parameters": [{"name": "storage", "value": "file:///x"}]},
             "templates": [
@@ -62,12 +62,13 @@ def a_manifest() -> dict[str, Any]:
                         ]
                     },
                 },
+                {"name": "at-the-end", "steps": [[{"name": "finish", "template": "finish"}]]},
             ],
         },
     }
 
 
-PLAN, TRAIN, CHECK, FINISH, MAIN = range(5)
+PLAN, TRAIN, CHECK, FINISH, MAIN, AT_THE_END = range(6)
 
 
 def broken(change: Callable[[dict[str, Any]], Any]) -> list[str]:
@@ -165,6 +166,35 @@ def test_a_sound_manifest_passes() -> None:
             "spec.templates[main].retryStrategy: stands on a DAG",
         ),
         (
+            lambda spec: spec.update(onExit="finish"),
+            "spec.onExit: 'finish' has a retryStrategy: Argo fails its attempts once the Workflow's deadline",
+        ),
+        (lambda spec: spec.update(onExit="main"), "spec.onExit: 'main' is a DAG: Argo fails it as soon as the run is"),
+        (
+            lambda spec: spec.update(onExit="check"),
+            "spec.templates[at-the-end].steps: stands elsewhere than in the exit handler",
+        ),
+        (
+            template(AT_THE_END, annotations={"workflows.argoproj.io/display-name": "finish"}),
+            "spec.templates[at-the-end].annotations[workflows.argoproj.io/display-name]: hides from Argo",
+        ),
+        (
+            template(AT_THE_END, retryStrategy={"limit": 1}),
+            "spec.templates[at-the-end].retryStrategy: stands on a step",
+        ),
+        (
+            template(AT_THE_END, steps=[[{"name": "finish", "template": "fin"}]]),
+            "spec.templates[at-the-end].steps[finish].template: there is no template 'fin'",
+        ),
+        (
+            template(AT_THE_END, steps=[[{"name": "finish", "template": "finish"}], []]),
+            "spec.templates[at-the-end].steps: ",
+        ),
+        (
+            template(FINISH, inputs={"parameters": [{"name": "x"}]}),
+            "spec.templates[finish].inputs[x]: nobody gives it a value",
+        ),
+        (
             task(2, depends="plan.Failed && check"),
             "dag.tasks[train].depends: 'plan.Failed && check': a last task that follows a failure turns",
         ),
@@ -183,7 +213,7 @@ def test_a_sound_manifest_passes() -> None:
             "manifest: ",
         ),
         (
-            lambda spec: spec["templates"].extend(a_leaf(f"t{number}") for number in range(196)),
+            lambda spec: spec["templates"].extend(a_leaf(f"t{number}") for number in range(195)),
             "spec.templates: 201 items; Argo admits 200",
         ),
         (

@@ -197,6 +197,19 @@ def test_a_failed_run_resumes_with_new_retries_and_keeps_what_succeeded(engine):
     assert run.output("onExit") == "Succeeded\n"
 
 
+def test_the_step_of_an_exit_handler_runs_again_when_a_failed_run_is_resumed(engine):
+    steps = {"name": "end", "steps": [[{"name": "finish", "template": "fin"}]]}
+    leaves = [a_shell("bad", "test -e ../../../cured"), a_shell("fin", "echo {{workflow.status}}", **retries(1)), steps]
+    run = engine(a_workflow([a_task("bad")], leaves, onExit="end"))
+    assert run.run() == 1
+    (run.run_dir.path / "cured").touch()
+
+    assert run.run("--resume") == 0
+    assert {name: len(node.attempts) for name, node in run.state.nodes.items()} == {"bad": 2, "onExit[0].finish": 2}
+    logs = [run.run_dir.path / f"nodes/onExit.finish/{attempt}/output.log" for attempt in (0, 1)]
+    assert [log.read_text() for log in logs] == ["Failed\n", "Succeeded\n"]
+
+
 def test_a_stopped_run_resumes_and_forgets_the_stop(engine):
     run = engine(a_workflow([a_task("a")], [a_shell("a", "test {{retries}} = 1 || sleep 66", **retries(0))])).start()
     run.until_running("a")

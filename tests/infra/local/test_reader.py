@@ -59,7 +59,7 @@ RETRY = f"{LEAF}.retryStrategy"
             one_leaf(task=a_task("a", arguments={"x": "{{item}}"}), inputs=["x"]),
             f"{MAIN}[a].arguments.parameters[x]: {{{{item}}}} is not known there",
         ),
-        (a_workflow([a_task("a")], [a_shell("a", "")], onExit="b"), "spec.onExit: 'b' is not a container template"),
+        (a_workflow([a_task("a")], [a_shell("a", "")], onExit="b"), "spec.onExit: 'b' is neither a container"),
         (a_workflow([a_task("a")], [a_shell("a", "")], entrypoint="a"), "spec.entrypoint: 'a' is not a DAG template"),
         (
             a_workflow([a_task("a"), a_task("a")], [a_shell("a", "")]),

@@ -47,7 +47,7 @@ def view_of(*events: Any, asked: StopRequest | None = None) -> Any:
 def test_tasks_stand_in_the_order_of_the_manifest_and_items_have_their_stages_names():
     view = view_of(
         started(), created("shard-plan"), *ran("shard-plan"), created("shard-task", "TaskGroup", items=("0", "1")),
-        created("shard-task(0:0)"), created("shard-task(1:1)"), created("onExit"),
+        created("shard-task(0:0)"), created("shard-task(1:1)"), created("onExit[0].finish"),
     )  # fmt: skip
 
     assert [(node.task, node.phase) for node in view.nodes] == [
