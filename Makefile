@@ -5,9 +5,11 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READERS := .venv-readers/.installed
 S3_SERVER := build/versitygw/.built
+ON_CLUSTER := $(BIN)/python -m pytest --durations=10
+BESIDE := -n $(or $(SIDE_BY_SIDE),3) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help install train check test soak golden bench bench-cluster lock clean cluster-host cluster-build cluster-up cluster-down cluster-status test-cluster
+.PHONY: help install train check test soak golden bench bench-cluster lock clean cluster-host cluster-build cluster-up cluster-down cluster-status test-cluster test-platform
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -53,8 +55,12 @@ test: $(INSTALLED) $(READERS) $(S3_SERVER)  ## every test that needs no cluster
 test-cluster: $(INSTALLED)  ## tests on a real cluster: the one of KUBECONFIG (tests/cluster/README.md), else cluster-up
 	@test -n "$$KUBECONFIG" || $(MAKE) --no-print-directory cluster-up
 	@test -n "$$KUBECONFIG" || . build/devcluster/env; status=0; \
-	$(BIN)/python -m pytest -m "cluster and not disturbing" -n $(or $(SIDE_BY_SIDE),3) --dist loadfile --durations=15 tests/cluster tests/conformance || status=1; \
-	$(BIN)/python -m pytest -m "cluster and disturbing" --durations=15 tests/cluster || status=1; exit $$status
+	$(ON_CLUSTER) -m "cluster and not platform and not disturbing" $(BESIDE) tests/cluster tests/conformance || status=1; \
+	$(ON_CLUSTER) -m "cluster and disturbing" tests/cluster || status=1; exit $$status
+
+test-platform: $(INSTALLED)  ## permissions, queues, tenants, GitOps, why: on the same cluster, to which Kueue is added
+	@test -n "$$KUBECONFIG" || { $(MAKE) --no-print-directory cluster-up && $(BIN)/python -m infra.devcluster add kueue; }
+	@test -n "$$KUBECONFIG" || . build/devcluster/env; $(ON_CLUSTER) -m "cluster and platform" $(BESIDE) tests/cluster
 
 soak: $(INSTALLED)  ## the proofs at length: schedules, kills of writers, RUNS=50 whole runs killed at random; SEED=
 	$(BIN)/python -m tests.soak $(if $(SEED),--seed $(SEED))

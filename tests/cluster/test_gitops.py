@@ -13,6 +13,8 @@ from tests.cluster.gitops import Repository, push, stages_of, workflow_over
 from tests.cluster.harness import description, wait_until
 from tests.cluster.place import Place
 
+pytestmark = pytest.mark.platform
+
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
 

@@ -45,6 +45,8 @@ from infra.kubernetes.janitor.rules import Action, Limits
 from infra.kubernetes.permissions import JANITOR, LAUNCHER, SUBMITTER, Account, role
 from tests.cluster.place import Place
 
+pytestmark = pytest.mark.platform
+
 _PATIENCE = 60.0
 
 

@@ -12,6 +12,8 @@ from tests.cluster.harness import ClusterRun, expected_loss, wait_until
 from tests.cluster.place import Place
 from tests.cluster.queues import a_share
 
+pytestmark = pytest.mark.platform
+
 
 @pytest.fixture(scope="module")
 def share(place: Place) -> Iterator[Tenant]:
@@ -38,7 +40,8 @@ def jobsets(run: ClusterRun) -> list[dict[str, Any]]:
 def test_a_run_that_waits_has_no_pods_and_one_that_must_make_room_goes_on_for_free(
     place: Place, share: Tenant, runs: Callable[..., ClusterRun], figure: Callable[[str, float], None]
 ) -> None:
-    low = runs("low", steps=150, **queued(place, "low"), launch__max_restarts=0).start()
+    endless = {"steps": 100_000, "arguments": ("--more", "20")}  # until it must make room; then only a little more
+    low = runs("low", **endless, **queued(place, "low"), launch__max_restarts=0).start()
     low.wait_for_step(12)
     same = runs("same", steps=10, **queued(place, "low")).start()
     waiting = wait_for_state(same, "Queued")
@@ -64,7 +67,7 @@ def test_a_run_that_waits_has_no_pods_and_one_that_must_make_room_goes_on_for_fr
     resumed = low.gang_states()[1]["attempts"][0]["resumed_step"]
     assert resumed >= 12  # what the ranks saved within their grace, not the last multiple of five
     assert low.gang_states()[0]["last_step"]["step"] == resumed
-    assert low.losses()[150] == expected_loss(150)
+    assert low.losses()[resumed + 20] == expected_loss(resumed + 20)
     assert same.finish() == 0
     figure("a preempted run waited for its place", second["queued_seconds"])
 

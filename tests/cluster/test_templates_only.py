@@ -18,6 +18,8 @@ from tests.cluster.harness import ClusterRun, description, wait_until
 from tests.cluster.place import Place
 from tests.cluster.strict_argo import strict_argo
 
+pytestmark = pytest.mark.platform
+
 SHA = "0123456789abcdef0123456789abcdef01234567"
 REF = {"workflowTemplateRef": {"name": "given"}}
 EVIL = {"entrypoint": "x", "templates": [{"name": "x", "container": {"image": "x", "command": ["x"]}}]}

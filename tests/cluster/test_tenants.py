@@ -17,7 +17,11 @@ from tests.cluster.harness import wait_until
 from tests.cluster.place import ROOT, Place
 from tests.cluster.queues import FLAVOR, wait_active
 
-pytestmark = [pytest.mark.cluster, pytest.mark.skipif(not os.environ.get("KUBECONFIG"), reason="no cluster")]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.cluster,
+    pytest.mark.skipif(not os.environ.get("KUBECONFIG"), reason="no cluster"),
+]
 
 MODEL = """\
 name: {name}

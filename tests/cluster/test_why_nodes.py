@@ -19,6 +19,7 @@ from tests.cluster.why_cases import Case, Spoil, asks, both, sets
 from tests.cluster.why_stage import BASE, Stage, apply, kubectl, scene
 
 pytestmark = [
+    pytest.mark.platform,
     pytest.mark.cluster,
     pytest.mark.timeout(900),
     pytest.mark.skipif("DEVCLUSTER_TRAIN_IMAGE" not in os.environ, reason="needs the development cluster's variables"),

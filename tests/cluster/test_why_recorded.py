@@ -22,6 +22,7 @@ from tests.cluster.why_cases import CANARY, CASES, Case
 from tests.cluster.why_stage import Stage, run_of, scene
 
 pytestmark = [
+    pytest.mark.platform,
     pytest.mark.cluster,
     pytest.mark.timeout(900),
     pytest.mark.skipif("DEVCLUSTER_TRAIN_IMAGE" not in os.environ, reason="needs the development cluster's variables"),
