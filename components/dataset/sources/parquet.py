@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from components.contracts.dataset import FieldType
 from components.dataset.arrow import pyarrow
 from components.dataset.batches import Batch, Column, Run, Sample, Value, encode, encode_all, runs_of
 from components.dataset.blobs import BlobFile, Blobs, Changed, Unreadable
@@ -93,27 +94,60 @@ def _runs(
         table = table.flatten()
     table = table.select([place for place, name in enumerate(table.schema.names) if is_wanted(name, wanted)])
     columns = tuple(Column(field.name, type_of(field.type)) for field in table.schema)
-    found = [column.to_pylist() for column in table.columns]
-    if found and not any(column.null_count for column in table.columns):
+    if columns and not any(column.null_count for column in table.columns):
         try:
-            values = [encode_all(column, kind) for column, (_, kind) in zip(found, columns, strict=True)]
-            keys = _keys(item, places, columns, found, key_field)
+            values = [_encoded(column, kind) for column, (_, kind) in zip(table.columns, columns, strict=True)]
+            keys = _keys(item, places, columns, values, key_field)
         except (ValueError, TypeError):
             pass  # one by one, to find which
         else:
             findings.count("input_bytes", sum(sum(map(len, column)) for column in values))
             yield Run(item, list(places), Batch(keys, columns, values))
             return
+    found = [_found(column) for column in table.columns]
     yield from runs_of(_one_by_one(item, places, columns, found, findings, key_field))
 
 
+def _encoded(column: Any, kind: FieldType) -> list[Value]:
+    """All values of a column that has no nulls. Raises ValueError, TypeError."""
+    if pyarrow.types.is_string(column.type):
+        as_bytes = pyarrow.binary()
+    elif pyarrow.types.is_large_string(column.type):
+        as_bytes = pyarrow.large_binary()
+    else:
+        return encode_all(column.to_pylist(), kind)
+    # The bytes as they are, and one look at all of them, for a decoding and an encoding of each.
+    values: list[Value] = [value for chunk in column.chunks for value in chunk.view(as_bytes).to_pylist()]
+    b"\0".join(values).decode()
+    return values
+
+
+def _found(column: Any) -> list[Any]:
+    """All values of a column as Python's own; for one that is not UTF-8 what is wrong with it."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        return [_value_or_fault(value) for value in column]
+    return values
+
+
+def _value_or_fault(value: Any) -> Any:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError as error:
+        return error
+
+
 def _keys(
-    item: Input, places: range, columns: tuple[Column, ...], found: list[list[Any]], key_field: str | None
+    item: Input, places: range, columns: tuple[Column, ...], values: list[list[Value]], key_field: str | None
 ) -> list[str]:
     if key_field is None:
         return place_keys(item, places)
-    named = {column.name: values for column, values in zip(columns, found, strict=True)}
-    return [key_of({key_field: key}, key_field) for key in named.get(key_field, [None])]
+    for (name, kind), found in zip(columns, values, strict=True):
+        if name == key_field and kind in ("text", "int"):
+            keys = [bytes(key).decode() for key in found]
+            return [key_of({key_field: key}, key_field) for key in keys]
+    raise ValueError(f"no column {key_field!r} that names rows")
 
 
 def _one_by_one(
@@ -133,6 +167,8 @@ def _sample(
     try:
         for column, value in zip(has, row, strict=True):
             name = column.name
+            if isinstance(value, UnicodeDecodeError):
+                raise ValueError(f"it is not UTF-8: {value.reason} at byte {value.start} of it")
             if value is not None:
                 columns.append(column)
                 values.append(encode(value, column.type))

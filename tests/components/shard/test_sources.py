@@ -245,6 +245,43 @@ def test_a_bad_row_is_named_with_its_offset_and_quarantined_within_the_budget(
     assert (kept["path"], kept["offset"]) == ("a.jsonl", 93)
 
 
+def spoilt(kind: pyarrow.DataType, raw: pyarrow.DataType) -> pyarrow.Array:
+    """Texts of which the second is not UTF-8, as a writer that does not look makes them."""
+    return pyarrow.array([b"good", b"caf\xe9", b"caf\xc3\xa9"], raw).view(kind)
+
+
+@pytest.mark.parametrize("texts", [
+    spoilt(pyarrow.string(), pyarrow.binary()),
+    spoilt(pyarrow.large_string(), pyarrow.large_binary()),
+    pyarrow.ListArray.from_arrays([0, 1, 2, 3], spoilt(pyarrow.string(), pyarrow.binary())),
+], ids=["string", "large_string", "list"])  # fmt: skip
+def test_a_row_of_parquet_that_is_not_utf_8_is_a_bad_record_with_its_row(
+    store: LocalStore, tmp_path: Path, texts: pyarrow.Array
+) -> None:
+    pyarrow.parquet.write_table(pyarrow.table({"text": texts, "n": [1, 2, 3]}), tmp_path / "a.parquet")
+
+    with pytest.raises(BadInput, match="TooManyBadRecords") as caught:
+        made(store, tmp_path / "a.parquet", "webdataset")
+    said = "its column 'text': it is not UTF-8: unexpected end of data at byte 3 of it"
+    assert f"a.parquet at 1: cannot be used: {said}" in str(caught.value)
+
+    manifest = made(store, tmp_path / "a.parquet", "webdataset", max_bad_records=1)
+    assert manifest.num_bad_records == 1
+    assert [fields["n.cls"] for fields in samples_of(store, manifest).values()] == [b"1", b"3"]
+
+
+@pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.large_string(), pyarrow.int16()])
+def test_rows_of_parquet_are_named_by_their_key_field(
+    store: LocalStore, tmp_path: Path, kind: pyarrow.DataType
+) -> None:
+    ids = pyarrow.array([7, 8]).cast(kind)
+    pyarrow.parquet.write_table(pyarrow.table({"id": ids, "text": ["a", "b"]}), tmp_path / "a.parquet")
+
+    found = samples_of(store, made(store, tmp_path / "a.parquet", "webdataset", key_field="id"))
+
+    assert {key: fields["text.txt"] for key, fields in found.items()} == {"7": b"a", "8": b"b"}
+
+
 def cut_tar(folder: Path) -> None:
     path = tar_of(folder / "a.tar", {f"{n}.txt": b"x" * 1000 for n in range(9)})
     os.truncate(path, 4 * 1536 + 700)
