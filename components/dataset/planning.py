@@ -156,19 +156,27 @@ class Extract(NamedTuple):
     """Whether an end-of-document id follows."""
 
 
-def extract(item: Input, options: PackingOptions, count: Callable[[str, int], None]) -> Extract:
-    """What a shard reads of a document of bytes; `count` is told what that adds."""
-    length, over_long, size = options.sequence_length, options.over_long, item.size
-    tokens = num_document_tokens(size)
-    kept = tokens_kept(tokens, sequence_length=length, over_long=over_long)
-    end = min(size, kept) if item.end < 0 else item.end
-    count("input_bytes", end - item.start)
-    if not item.start:
-        count("num_inputs", 1)
-        if not size:
-            count("num_empty", 1)
-        elif tokens > length and over_long in _COUNTED_AS:
-            count(_COUNTED_AS[over_long], 1)
-        if kept:
-            count("num_documents", 1)
-    return Extract(item, item.start, end, closes=0 < tokens == kept and item.end < 0)
+def extract(item: Input, options: PackingOptions) -> Extract:
+    """What a shard reads of a document of bytes."""
+    size, length = item.size, options.sequence_length
+    if size < length or options.over_long == "split":  # all of it
+        return Extract(item, item.start, item.stop, closes=size > 0 and item.end < 0)
+    kept = tokens_kept(num_document_tokens(size), sequence_length=length, over_long=options.over_long)
+    return Extract(item, item.start, min(size, kept) if item.end < 0 else item.end, closes=False)
+
+
+def count_extract(taken: Extract, options: PackingOptions, count: Callable[[str, int], None]) -> None:
+    """Tell `count` what it adds to the counts of a shard."""
+    item, over_long = taken.item, options.over_long
+    count("input_bytes", taken.end - taken.start)
+    if item.start:
+        return
+    count("num_inputs", 1)
+    if not item.size:
+        count("num_empty", 1)
+        return
+    is_long = item.size >= options.sequence_length
+    if is_long and over_long in _COUNTED_AS:
+        count(_COUNTED_AS[over_long], 1)
+    if not is_long or over_long in ("split", "truncate"):
+        count("num_documents", 1)

@@ -53,19 +53,27 @@ def runs(inputs: Sequence[Input], blobs: Blobs, findings: Findings, *, key_field
 def texts(inputs: Sequence[Input], blobs: Blobs, findings: Findings, *, text_field: str) -> Iterator[Lines]:
     """One field of every JSON object, which must be text; empty ones too."""
     for item, places, some in rows(inputs, blobs, findings):
-        kept, found = list[int](), list[bytes]()
-        for place, row in zip(places, some, strict=True):
-            text = row.get(text_field)
-            if not isinstance(text, str):
-                findings.reject(item.path, f"it has {_instead_of_text(text, text_field)}", offset=place)
-                continue
-            try:
-                found.append(text.encode())
-            except UnicodeEncodeError as error:
-                findings.reject(item.path, f"its text is not Unicode: {error.reason}", offset=place)
-                continue
-            kept.append(place)
-        yield Lines(item, kept, found)
+        try:
+            taken = Lines(item, places, [row[text_field].encode() for row in some])
+        except (KeyError, AttributeError, UnicodeEncodeError):
+            taken = _texts_one_by_one(item, places, some, findings, text_field)
+        yield taken
+
+
+def _texts_one_by_one(item: Input, places: list[int], some: list[Row], findings: Findings, text_field: str) -> Lines:
+    kept, found = list[int](), list[bytes]()
+    for place, row in zip(places, some, strict=True):
+        text = row.get(text_field)
+        if not isinstance(text, str):
+            findings.reject(item.path, f"it has {_instead_of_text(text, text_field)}", offset=place)
+            continue
+        try:
+            found.append(text.encode())
+        except UnicodeEncodeError as error:
+            findings.reject(item.path, f"its text is not Unicode: {error.reason}", offset=place)
+            continue
+        kept.append(place)
+    return Lines(item, kept, found)
 
 
 def rows(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[Rows]:

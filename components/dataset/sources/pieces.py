@@ -33,6 +33,9 @@ def pieces_of(
     """For each input its `ranges`, of which it has at least one, read. An input's pieces must be taken before the next
     input's.
     """
+    if blobs.in_flight <= 1:
+        yield from ((item, _read_now(item, ranges(item), blobs)) for item in inputs)
+        return
     inputs, asked = list(inputs), deque[list[int]]()
 
     def wanted() -> Iterator[_Request]:
@@ -48,6 +51,15 @@ def pieces_of(
         yield item, own
         for _ in own:
             pass  # what the taker left, so that the next input starts at its own
+
+
+def _read_now(item: Input, ranges: Iterator[tuple[int, int]], blobs: Blobs) -> Iterator[Piece]:
+    for start, end in ranges:
+        try:
+            data: bytes | Failure = blobs.read(item, start, end)
+        except (Changed, Unreadable) as failure:
+            data = failure
+        yield Piece(start, data)
 
 
 def _own(asked: deque[list[int]], results: Iterator[bytes | Failure]) -> Iterator[Piece]:

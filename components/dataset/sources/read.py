@@ -1,5 +1,6 @@
 """The records of a shard's inputs: as documents to be packed into sequences, or as samples."""
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby, starmap
@@ -9,7 +10,7 @@ from components.contracts.dataset import PackingOptions, ReadOptions
 from components.dataset.batches import Column, Run, Sample, Value, conform, runs_of
 from components.dataset.blobs import READ_BYTES, Blobs, Changed, Unreadable
 from components.dataset.inputs import Input
-from components.dataset.planning import extract
+from components.dataset.planning import Extract, count_extract, extract
 from components.dataset.sources import files, json_lines, lines, tar
 from components.dataset.sources.findings import Findings, damaged
 from components.dataset.sources.pieces import joined, pieces_of, stretches, whole
@@ -124,22 +125,23 @@ def _whole(inputs: list[Input], blobs: Blobs, findings: Findings) -> Iterator[Do
 
 def _measured(inputs: list[Input], blobs: Blobs, findings: Findings, options: PackingOptions) -> Iterator[Part]:
     """Documents of bytes, piece by piece."""
+    asked = deque[Extract]()
 
     def ranges(item: Input) -> Iterator[tuple[int, int]]:
-        _, start, end, _ = extract(item, options, _ignore)
-        return stretches(start, end, READ_BYTES)
+        taken = extract(item, options)
+        asked.append(taken)
+        return stretches(taken.start, taken.end, READ_BYTES)
 
     for item, pieces in pieces_of(inputs, blobs, ranges):
-        first = next(pieces)
-        if isinstance(first.data, Changed | Unreadable):
-            findings.failed(first.data)
+        held, taken = next(pieces).data, asked.popleft()
+        if isinstance(held, Changed | Unreadable):
+            findings.failed(held)
             if not item.start:
                 findings.count("num_inputs")
             continue
-        taken = extract(item, options, findings.count)
+        count_extract(taken, options, findings.count)
         if taken.end == taken.start:
             continue
-        held = first.data
         for _, data in pieces:
             if isinstance(data, Changed):
                 findings.failed(data)
@@ -149,7 +151,3 @@ def _measured(inputs: list[Input], blobs: Blobs, findings: Findings, options: Pa
             yield Part(held, is_last=False, closes=taken.closes)
             held = data
         yield Part(held, is_last=True, closes=taken.closes)
-
-
-def _ignore(name: str, number: int) -> None:
-    pass
