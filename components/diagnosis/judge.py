@@ -14,6 +14,7 @@ from components.diagnosis.finding import Finding, Life, Urgency
 from components.diagnosis.gang import last_failure
 from components.diagnosis.messages import understood
 from components.diagnosis.observed import Observed
+from components.diagnosis.surroundings import stage_of
 from components.diagnosis.verdict import Actor, Diagnosis, Evidence
 
 _VAGUE = frozenset({
@@ -48,7 +49,7 @@ def judge(observed: Observed, now: datetime) -> Answer:
         return Answer(own)
     findings = explain(observed, now) if observed.is_of_cluster else ()
     if view.state.is_final:
-        return _of_ended(view, own, findings)
+        return _of_ended(observed, own, findings)
     if own.reason in _CALM:
         findings = tuple(item for item in findings if item.reason in _TAKES_AWAY)
     faults = [item for item in findings if item.is_fault]
@@ -61,15 +62,32 @@ def judge(observed: Observed, now: datetime) -> Answer:
     return Answer(_with_run(first, own), tuple(found[1:]))
 
 
-def _of_ended(view: RunView, own: Diagnosis, findings: tuple[Finding, ...]) -> Answer:
+def _of_ended(observed: Observed, own: Diagnosis, findings: tuple[Finding, ...]) -> Answer:
     """A run that ended: what its last pods show counts where the run itself does not know more."""
+    view = observed.view
     if own.reason not in _VAGUE and not _is_engines(view, own):
         return Answer(own)
     ended = [item for item in findings if item.is_fault and item.life is not Life.LEAVING]
     if ended:
         found = [item.diagnosis() for item in ended]
         return Answer(_with_run(found[0], own), tuple(found[1:]))
-    return Answer(_read(view, own))
+    return Answer(_of_deleted_pod(observed, own) or _read(view, own))
+
+
+def _of_deleted_pod(observed: Observed, own: Diagnosis) -> Diagnosis | None:
+    """Who deletes a stage's pod sends it SIGTERM, and takes it away: Argo keeps the pods of all other attempts."""
+    stage = observed.view.stage(observed.view.failed_task) if observed.view.failed_task else None
+    if own.reason != "Terminated" or stage is None or not observed.workflows or "pods" in observed.withheld:
+        return None
+    left = sum(stage_of(pod) == stage.task for pod in observed.pods)
+    known = understood("pod deleted")
+    if left >= max(1, stage.attempts) or known is None:
+        return None
+    gone = Evidence(object=f"pods of stage {stage.task}", field="number", value=f"{left} of {stage.attempts} attempts")
+    return Diagnosis(
+        reason=known.reason, cause=f"stage {stage.task}: {known.cause}", since=own.since, actor=known.actor,
+        action=known.action, evidence=(gone, *own.evidence),
+    )  # fmt: skip
 
 
 def _is_engines(view: RunView, own: Diagnosis) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +40,8 @@ def missing() -> list[Problem]:
         return [Problem("host", f"is {os.uname().sysname} on {os.uname().machine}", "a Linux host is needed")]
     if os.geteuid() != 0:
         found.append(Problem("user", "is not root", "namespaces, mounts and control groups are made: run it as root"))
+    elif not _may_isolate():
+        found.append(Problem("user", "may not make namespaces", "run it outside a container, or in a privileged one"))
     for program, package in PACKAGES.items():
         if shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None:
             found.append(Problem(program, "is not installed", f"Debian package {package}"))
@@ -60,6 +63,12 @@ def missing() -> list[Problem]:
     return found
 
 
+def _may_isolate() -> bool:
+    """Root in an ordinary container may not."""
+    done = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
 def _controllers() -> list[Problem]:
     hierarchies, second = cgroups.mounts()
     if second:
@@ -77,7 +86,9 @@ def _older(version: str, wanted: tuple[int, int]) -> bool:
 
 
 def install(say: Callable[[str], None]) -> None:
-    """The Debian packages, all of them."""
+    """The Debian packages, all of them, if one lacks."""
+    if not any("Debian package" in problem.fix for problem in missing()):
+        return
     names = sorted({*PACKAGES.values(), "containernetworking-plugins"})
     say(f"apt-get install {' '.join(names)}")
     run(["apt-get", "update", "--quiet"])

@@ -17,6 +17,7 @@ import pytest
 from components.cluster.api import KubernetesCluster
 from components.cluster.base import Forbidden
 from components.cluster.kinds import (
+    EVENTS,
     JOB_SETS,
     JOBS,
     LOCAL_QUEUES,
@@ -241,6 +242,10 @@ def test_the_launcher_needs_each_of_its_verbs(case: Case, acting: Acting, place:
     _fails_naming(case, act, acting)
 
 
+READ_BY_PEOPLE = (PODS, EVENTS, JOBS, JOB_SETS, LOCAL_QUEUES, WORKLOADS)
+"""For `why`, and before a submit to a queue."""
+
+
 @pytest.mark.parametrize("case", cases(SUBMITTER), ids=str)
 def test_people_need_each_of_their_verbs(case: Case, acting: Acting, place: Place, gang: str) -> None:
     argo = ArgoByKubernetes(acting.cluster)
@@ -266,9 +271,10 @@ def test_people_need_each_of_their_verbs(case: Case, acting: Acting, place: Plac
                 from pipelines.cli.readiness import require_janitor
 
                 require_janitor(acting.cluster, told=lambda text: acting.text.write(text))
-            case _:
-                _served(place, LOCAL_QUEUES)
-                _use(acting.cluster, LOCAL_QUEUES, case.verb)
+            case resource, verb:
+                kind = {kind.plural: kind for kind in READ_BY_PEOPLE}[resource]
+                _served(place, kind)
+                _use(acting.cluster, kind, verb)
 
     _fails_naming(case, act, acting)
 

@@ -32,10 +32,7 @@ def disturbed(place: Place, runs: Callable[..., ClusterRun]) -> ClusterRun:
     run = runs("disturbed", steps=100_000, seconds=0.5, checkpoint__every_steps=100)
     run.as_template("disturbed", _disturb)
     run.start("submit", "--from-template", "disturbed", "--target", "kubernetes")
-    # A pod that Argo believes Pending is made anew when it goes, and is no attempt lost.
-    wait_until(lambda: _phase(run, "shard-task(0:0)(0)") == "Running", what="Argo to see it", give_up=run.over)
-    (lost,) = run.pods("shard-task")
-    place.cluster.delete(PODS, str(lost["metadata"]["name"]))
+    wait_until(lambda: _is_lost(run, "shard-task(0:0)(0)"), what="a pod to be lost", give_up=run.over)
     run.wait_for_step(3)
     begun = datetime.fromisoformat(run.workflow()["status"]["startedAt"])
     seconds = math.ceil((datetime.now(UTC) - begun).total_seconds()) + 1
@@ -45,8 +42,15 @@ def disturbed(place: Place, runs: Callable[..., ClusterRun]) -> ClusterRun:
     return run
 
 
-def _phase(run: ClusterRun, node: str) -> str:
-    return str(run.nodes().get(node, {}).get("phase"))
+def _is_lost(run: ClusterRun, node: str) -> bool:
+    """Deletes the node's pod while it runs, until Argo has seen it: one that Argo believes Pending is made anew."""
+    if str(run.nodes().get(node, {}).get("phase")) in ("Failed", "Error"):
+        return True
+    for pod in run.pods("shard-task"):
+        name = str(pod["metadata"]["annotations"]["workflows.argoproj.io/node-name"])
+        if name.endswith(f".{node}") and pod["status"].get("phase") == "Running":
+            run.place.cluster.delete(PODS, str(pod["metadata"]["name"]))
+    return False
 
 
 def _disturb(spec: Object) -> None:

@@ -269,7 +269,8 @@ CASES = (
         "securityContext"].update(privileged=True, allowPrivilegeEscalation=True)),
     Case("policy-refuses", "AdmissionRefused", "admin", ("why-policy",), sets_program(image="evil.example/x:1"),
          namespace="policy"),
-    Case("queue-without-controller", "QueueSilent", "admin", ("queue gold",), wrap=into_queue),
+    Case("queue-without-controller", "QueueSilent", "admin", ("queue gold",), wrap=into_queue,
+         needs=("no kueue",)),
     # Ends
     Case("out-of-memory", "OutOfMemory", "you", ("64Mi",), runs(
         EAT, resources={"limits": {"memory": "64Mi"}, "requests": {"cpu": "10m"}})),

@@ -81,6 +81,21 @@ def stage_lost(message: str, phase: str = "Error") -> Observed:
     return evidence(view=a_view(engine=an_engine(node, phase="Failed")))
 
 
+def stage_ended(*pods: dict) -> Observed:
+    node = a_node(
+        "preflight", "Failed", exit_code=143, message="main: Error (exit code 143): Terminated: a SIGTERM came"
+    )
+    view = a_view(engine=an_engine(node, phase="Failed"))
+    return evidence(*pods, view=view, workflows=({"metadata": meta(RUN), "status": {"phase": "Failed"}},))
+
+
+def stage_pod(node: str) -> dict:
+    labels, annotations = {"workflows.argoproj.io/workflow": RUN}, {"workflows.argoproj.io/node-name": f"{RUN}.{node}"}
+    state = {"name": "main", "state": {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": time(30)}}}
+    status = {"phase": "Failed", "containerStatuses": [state]}
+    return {"metadata": meta(f"{RUN}-{node}", labels=labels, annotations=annotations), "spec": {}, "status": status}
+
+
 ROWS: tuple[Row, ...] = (
     # Scheduling
     ("GPUs in use", evidence(unscheduled("0/4 nodes are available: 4 Insufficient nvidia.com/gpu."), nodes=tuple(
@@ -278,6 +293,7 @@ ROWS: tuple[Row, ...] = (
      "(program: ImagePullBackOff: Back-off pulling image \"r/x:1\": ErrImagePull: failed to resolve reference \"r/x:1\": "
      "r/x:1: not found)"), "ImageNotFound", "you", ("r/x:1",)),
     ("a stage killed for memory", stage_lost("OOMKilled (exit code 137)"), "OutOfMemory", "you", ("preflight",)),
+    ("a stage whose pod was deleted after it had said that it ends", stage_ended(), "PodDeleted", "admin", ("preflight",)),
     ("a stage whose pod was deleted", stage_lost("pod deleted"), "PodDeleted", "admin", ("preflight",)),
     ("a stage evicted", stage_lost("The node was low on resource: ephemeral-storage. Threshold"), "Evicted", "wait",
      ("ephemeral-storage",)),
@@ -353,5 +369,7 @@ ADVERSARIAL: tuple[Row, ...] = (
         {"name": "program", "state": {"waiting": {"reason": "PodInitializing"}}}]})), "Starting", "wait", ()),
     ("a place that vanished while it looked", evidence(
         view=a_view(engine=an_engine(phase="Running", alive=False))), "WorkflowGone", "you", ()),
+    ("a SIGTERM to a stage whose pod is still there: nobody deleted that", stage_ended(stage_pod("preflight(0)")),
+     "Terminated", "admin", ("preflight",)),
 )  # fmt: skip
 """Two causes at once, stale facts, words nobody knows: what must not lead astray."""

@@ -110,7 +110,7 @@ def test_the_table_of_causes_is_what_the_cases_show() -> None:
         shown.setdefault(reason, set()).add(who)
     for row in EXPECTED.values():
         shown.setdefault(row["reason"], set()).add(row["who"])
-    own = {"StopRequested", "Training", "WorkerFailed", "WorkflowGone"}
+    own = {"StopRequested", "Terminated", "Training", "WorkerFailed", "WorkflowGone"}
 
     assert {reason: who for reason, (who, _) in rows.items()} == {
         reason: who for reason, who in shown.items() if reason not in own
