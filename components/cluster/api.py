@@ -45,6 +45,8 @@ class KubernetesCluster:
     namespace: str
     context: str
     """Name of the kubeconfig's context; `in-cluster` for a pod's own account."""
+    certificate_path: str = ""
+    """Of the authority that the API server is known by; empty: none is named."""
 
     @classmethod
     def connect(
@@ -70,7 +72,7 @@ class KubernetesCluster:
             RESTClientObject(configuration).pool_manager, configuration.host.rstrip("/"),
             lambda: configuration.get_api_key_with_prefix("BearerToken"), PATIENT if is_patient else BRIEF,
         )  # fmt: skip
-        return cls(transport, namespace or default, found)
+        return cls(transport, namespace or default, found, configuration.ssl_ca_cert or "")
 
     @property
     def server(self) -> str:

@@ -19,10 +19,15 @@ _CERTIFICATE = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
 def owner_in_cluster(namespace: str, *, certificate: Path = _CERTIFICATE) -> Owner:
     """This launcher. The cluster's own certificate and the namespace say where its Workflow is to be looked for."""
     try:
-        cluster = hashlib.sha256(certificate.read_bytes()).hexdigest()[:16]
+        cluster = cluster_place(certificate.read_bytes(), namespace)
     except OSError:
         cluster = ""  # then nobody can tell this run from one of another cluster, and nobody will
-    return this_process(target=TARGET).model_copy(update={"cluster": f"{cluster}/{namespace}" if cluster else ""})
+    return this_process(target=TARGET).model_copy(update={"cluster": cluster})
+
+
+def cluster_place(certificate: bytes, namespace: str) -> str:
+    """How an `Owner` names the cluster whose authority has that certificate, and the namespace in it."""
+    return f"{hashlib.sha256(certificate).hexdigest()[:16]}/{namespace}"
 
 
 @dataclass(frozen=True)
@@ -46,13 +51,16 @@ class RunsHere:
             return False
 
     def _lives(self, run: str) -> bool:
-        labels = f"{RUN_LABEL}={run}"
         own = self.cluster.read(WORKFLOWS, run)  # without a name of its own a run has its Workflow's
-        workflows = [*self.cluster.list(WORKFLOWS, labels=labels).items, *([own] if own else [])]
-        if any(not has_ended(workflow) for workflow in workflows):
-            return True
-        kinds = (JOBS, JOB_SETS) if self.cluster.serves(JOB_SETS) else (JOBS,)
-        return any(self.cluster.list(kind, labels=labels).items for kind in kinds)
+        workflows = [*self.cluster.list(WORKFLOWS, labels=f"{RUN_LABEL}={run}").items, *([own] if own else [])]
+        return any(not has_ended(workflow) for workflow in workflows) or bool(gangs_of(self.cluster, run))
+
+
+def gangs_of(cluster: Cluster, run: str) -> list[str]:
+    """Names of the run's gangs that are still there, whether or not they train."""
+    kinds = (JOBS, JOB_SETS) if cluster.serves(JOB_SETS) else (JOBS,)
+    found = [item for kind in kinds for item in cluster.list(kind, labels=f"{RUN_LABEL}={run}").items]
+    return sorted({str(item["metadata"]["name"]) for item in found})
 
 
 def has_ended(workflow: Object) -> bool:

@@ -52,7 +52,7 @@ def launch(
     data_version, code = _data_version(context, store), _code(context, spec, store)
     ledger = Ledger(store, spec.experiment, spec.model_version)
     _await_predecessor(context, ledger, place.owner, wakeup, intent)
-    _claim(ledger, context.run, place)
+    claim_experiment(ledger, context.run, place)
     account = Account(store, run=context.run, backend=place.backend.name, log=context.log)
     around = Surroundings(
         store=store, backend=place.backend, wakeup=wakeup, account=account, log=context.log, intent=intent, write=_write
@@ -186,10 +186,15 @@ class _Launcher:
         )  # fmt: skip
 
 
-def _claim(ledger: Ledger, run: str, place: Place) -> None:
+def claim_experiment(ledger: Ledger, run: str, place: Place) -> None:
+    """Make `run` the one that runs, also in the place of one that is provably over. Raises RunActive."""
     held = ledger.state().claim
-    holder = held.run if held else ""
-    claim(ledger, run=run, owner=place.owner, is_gone=lambda owner: place.is_run_over(holder, owner))
+
+    def is_gone(owner: Owner) -> bool:
+        # Somebody else may have taken it over meanwhile: of that one nothing is known.
+        return held is not None and owner == held.owner and place.is_run_over(held.run, owner)
+
+    claim(ledger, run=run, owner=place.owner, is_gone=is_gone)
 
 
 def _error(finish: Finish) -> ArgosyError:

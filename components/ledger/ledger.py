@@ -48,11 +48,13 @@ __all__ = [
 class RunActive(BadInput):
     """Another run of this experiment and model version is running. `run`, `owner` and `since` say which."""
 
-    def __init__(self, held: ClaimEntry, *, experiment: str, model_version: str) -> None:
+    def __init__(self, held: ClaimEntry, *, experiment: str, model_version: str, known: str = "") -> None:
+        """`known` is what was seen of that run besides its claim."""
         self.run, self.owner, self.since = held.run, held.owner, held.since
         super().__init__(
             "RunActive",
-            f"run {held.run} ({held.owner}) has been running {experiment}/{model_version} since {held.since}",
+            f"run {held.run} ({held.owner}) has been running {experiment}/{model_version} since {held.since}"
+            + (f"; {known}" if known else ""),
             f"wait for it, stop it with `stop {held.run}`, or choose another experiment or model_version",
         )
 

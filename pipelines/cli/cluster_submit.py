@@ -17,13 +17,13 @@ from infra.argo.content import is_edited
 from infra.argo.submission import (
     MODEL_VERSION_LABEL,
     require_fit_for_cluster,
-    runs_selector,
     workflow_from_template,
     workflow_of,
 )
 from infra.argo.submitted import Submitted, forget_submitted, note_submitted
-from infra.argo.view import is_over, parameters_of, storage_environment_of, storage_of
+from infra.argo.view import parameters_of, storage_environment_of, storage_of
 from infra.local.client import home
+from pipelines.cli.claimed import require_free
 from pipelines.cli.cluster_run import ClusterRun
 from pipelines.cli.follow import announce, detached, follow_to_end
 from pipelines.cli.queue_check import require_room
@@ -33,7 +33,6 @@ from pipelines.cli.targets import Target
 
 if TYPE_CHECKING:
     from pipelines.cli.options import Described
-    from pipelines.config import TrainConfig
 
 
 def submit_description(
@@ -46,7 +45,7 @@ def submit_description(
         storage=storage, image=values.get("image", ""), platform_image=values.get("platform_image", "")
     )
     argo = _with_namespace(target, manifest).connect()
-    _require_free(config, storage, argo)
+    require_free(config, storage, target, argo)
     run = new_run_name(config.experiment)
 
     def workflow(**more: str) -> Workflow:
@@ -136,24 +135,3 @@ def _starter(run: ClusterRun, workflow: Workflow, *, follows: bool) -> Callable[
             run.follow(run.name)
 
     return start
-
-
-def _require_free(config: "TrainConfig", storage: str, argo: Argo) -> None:
-    """Refuse early what the launch stage would refuse, as far as the storage can be asked from here."""
-    from components.ledger.ledger import Ledger, RunActive, is_gone
-    from components.storage.base import open_store
-
-    store = open_store(storage, config.store_options, is_patient=False)
-    try:
-        held = Ledger(store, config.experiment, config.model_version).state().claim
-    except ArgosyError as error:
-        # The cluster has its own way and its own credentials; its preflight stage tells.
-        click.echo(f"cannot look into {storage} from here, so the cluster will have to: {error}", err=True)
-        return
-    if held is None or is_gone(held.owner):
-        return
-    # A run of this place that is over may have left its claim: terminated, or its launcher was lost for good. One of
-    # another place cannot be seen from here.
-    found = argo.list(labels=runs_selector(held.run)) if held.owner.cluster else ()
-    if not found or any(not is_over(item) for item in found):
-        raise RunActive(held, experiment=config.experiment, model_version=config.model_version)

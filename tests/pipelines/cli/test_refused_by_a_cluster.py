@@ -1,6 +1,7 @@
 """What a cluster lacks or refuses is told at submit: what it is, the right exit code, and nothing half-created."""
 
 # ruff: noqa: F811
+import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -144,6 +145,39 @@ class TestClaims:
         shell.server.faults += [*[let_through] * 4, answer(413, "stop here")]
         assert "TooLarge: create workflows" in submit(shell)[1]
         shell.server.put(path, shell.server.objects[path], "DELETED")
+
+    JOB = "/apis/batch/v1/namespaces/ml/jobs/tiny-aaaaa-g0"
+
+    @pytest.fixture
+    def deleted(self, shell: Shell) -> None:
+        """Its Workflow was deleted from this very cluster: the one whose pods are told this certificate."""
+        shell.server.put(f"{CONFIG_MAPS}/kube-root-ca.crt", {
+            "metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": "the authority"},
+        })  # fmt: skip
+        place = hashlib.sha256(b"the authority").hexdigest()[:16]
+        owner = this_process(target="kubernetes").model_copy(
+            update={"cluster": f"{place}/ml", "host": "pod-1", "boot_id": "b"}
+        )
+        claim(Ledger(shell.store, "tiny", "v1"), run="tiny-aaaaa", owner=owner, is_gone=lambda _: False)
+
+    @pytest.mark.usefixtures("deleted")
+    def test_a_run_whose_workflow_was_deleted_does_not_keep_the_next_one_out(self, shell: Shell) -> None:
+        code, text = submit(shell, "--set", "image_pull_secrets=[registry]")
+        assert (code, text.partition(":")[0]) == (78, "MissingObjects")  # which is asked after the claim
+
+    @pytest.mark.usefixtures("deleted")
+    def test_a_deleted_workflow_whose_gang_is_still_there_holds_its_claim(self, shell: Shell) -> None:
+        shell.server.put(self.JOB, {"metadata": {"name": "tiny-aaaaa-g0", "labels": {"argosy.dev/run": "tiny-aaaaa"}}})
+        code, text = submit(shell)
+        assert (code, text.partition(":")[0]) == (78, "RunActive")
+        assert "its Workflow is gone from namespace ml, context here, but tiny-aaaaa-g0 is still there" in text
+
+    @pytest.mark.usefixtures("deleted")
+    def test_an_account_that_may_not_look_proves_nothing(self, shell: Shell) -> None:
+        shell.server.faults.append(answer(403, 'User "ann" cannot list resource "workflows"'))
+        code, text = submit(shell)
+        assert (code, text.partition(":")[0]) == (78, "RunActive")
+        assert "whether it is over cannot be told: Forbidden" in text
 
 
 def test_an_unreachable_storage_is_told_and_left_to_the_cluster(shell: Shell, storage: S3Store) -> None:
