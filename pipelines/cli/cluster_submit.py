@@ -9,7 +9,7 @@ import click
 
 from components.contracts.clock import now_text
 from components.contracts.cluster_names import EXPERIMENT_LABEL
-from components.contracts.names import is_experiment_name, new_run_name
+from components.contracts.names import is_commit, is_experiment_name, new_run_name
 from components.errors import ArgosyError, BadInput, ExitCode
 from components.storage.base import open_store
 from infra.argo.argo import Argo, Workflow
@@ -88,6 +88,9 @@ def submit_template(name: str, given: Mapping[str, str], target: Target, *, deta
     if unknown:
         fix = f"it has {', '.join(sorted(set(declared) - {'run'})) or 'none'}"
         raise BadInput("UnknownParameter", f"WorkflowTemplate {name} takes no parameter {', '.join(unknown)}", fix)
+    if given.get("commit") and not is_commit(given["commit"]):
+        fix = "pass the full SHA, 40 hexadecimal digits, or leave the parameter commit empty"
+        raise BadInput("BadCommit", f"the commit is {given['commit'][:100]!r}", fix)
     if is_edited(template):
         click.echo(
             f"WorkflowTemplate {name} was edited in the cluster since it was rendered; `compile --cluster` says where",

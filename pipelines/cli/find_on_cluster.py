@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from infra.argo.argo import Argo, Workflow
 
 
+_IF_DELETED = (
+    "`runs` lists those there are; if it was deleted, nothing is left to stop, and `submit` takes its experiment over "
+    "once its gang is gone"
+)
+
+
 def find_cluster_run(name: str, target: Target) -> ClusterRun | None:
     """The run of that name, or None where neither this machine's notes nor, unless it is local, `target` know it."""
     submitted = submitted_run(client.home(), name)
@@ -55,7 +61,7 @@ def _run_of_others(name: str, target: Target) -> ClusterRun:
     found = by_age(argo.list(labels=runs_selector(name)))
     workflow = found[-1] if found else argo.read(name)
     if workflow is None:
-        raise BadInput("NoSuchRun", f"there is no run {name} in {argo.place}", "`runs` lists them")
+        raise BadInput("NoSuchRun", f"there is no Workflow of a run {name} in {argo.place}", _IF_DELETED)
     return _found(name, workflow, target, argo)
 
 

@@ -235,6 +235,28 @@ def test_a_run_of_a_template_names_it_and_hands_over_its_parameters(shell: Shell
     assert shell("submit", "--from-template", "train-tiny")[1].startswith("Usage: templates are on a cluster")
 
 
+def test_a_commit_that_is_no_full_sha_is_refused_before_anything_is_created(shell: Shell, home: Path) -> None:
+    template = {
+        "metadata": {"name": "train-tiny", "labels": {"argosy.dev/experiment": "tiny"}},
+        "spec": {"arguments": {"parameters": [{"name": "run", "value": ""}, {"name": "commit", "value": ""}]}},
+    }
+    shell.server.put("/apis/argoproj.io/v1alpha1/namespaces/ml/workflowtemplates/train-tiny", template)
+    place = ("submit", "--target", "kubernetes", "--detach", "--from-template", "train-tiny")
+
+    code, text = shell(*place, "-p", "commit=main")
+
+    assert (code, text.partition(":")[0]) == (78, "BadCommit")
+    assert shell.workflows() == []
+    assert list(home.rglob("*.json")) == []
+    assert shell(*place, "-p", f"commit={'a' * 40}")[0] == 0
+
+
+def test_stop_of_a_run_whose_workflow_was_deleted_says_what_becomes_of_it(shell: Shell) -> None:
+    code, text = shell("stop", "--target", "kubernetes", "tiny-aaaaa")
+    assert (code, text.partition(":")[0]) == (78, "NoSuchRun")
+    assert "if it was deleted, nothing is left to stop, and `submit` takes its experiment over" in text
+
+
 def test_logs_of_stage_pods_are_read_like_local_ones(shell: Shell) -> None:
     name = shell.submit()
     line = {"at": "2026-11-29T18:00:01.000Z", "level": "info", "message": "looked at everything", "task": "preflight"}
