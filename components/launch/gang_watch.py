@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from components.cluster.base import Cluster, Object
 from components.cluster.kinds import EVENTS, NODES, PODS, Kind
 from components.cluster.live import LiveObjects
+from components.cluster.silent import silent_nodes
 from components.contracts.cluster_names import GANG_LABEL
 from components.errors import Transient
 from components.launch.pods import GangView, SeenPod
@@ -65,8 +66,8 @@ class GangWatch:
         """Those that do not answer, and those whose object was deleted while we watched."""
         nodes, gone = self._nodes.snapshot()
         names = {item["name"] for item in nodes.values()}
-        lost = {item["name"] for item in gone.values()} - names
-        return frozenset(lost | {item["name"] for item in nodes.values() if not item["is_ready"]})
+        lost = frozenset(item["name"] for item in gone.values()) - names
+        return lost | silent_nodes({item["name"]: item["is_ready"] for item in nodes.values()})
 
     def _complaints(self) -> Mapping[str, str]:
         events, _ = self._warnings.snapshot()

@@ -8,6 +8,7 @@ from typing import Any
 from components.cluster.base import Cluster, Object
 from components.cluster.kinds import JOB_SETS, JOBS, NODES, PODS, WORKFLOWS, Kind
 from components.cluster.live import LiveObjects
+from components.cluster.silent import silent_nodes
 from components.contracts.clock import now_text
 from components.contracts.cluster_names import EXPERIMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL, STOP_ANNOTATION
 from components.contracts.stop import StopRequest
@@ -60,7 +61,7 @@ class Janitor:
             pods=self._pods.living(),
             gangs=[item for live in self._gangs for item in live.living()],
             workflows={item["metadata"]["name"]: item for item in workflows},
-            unready_nodes=frozenset(item["metadata"]["name"] for item in self._nodes.living() if not item["is_ready"]),
+            unready_nodes=silent_nodes({item["metadata"]["name"]: item["is_ready"] for item in self._nodes.living()}),
         )
 
     def _do(self, action: Action) -> None:

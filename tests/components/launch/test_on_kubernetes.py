@@ -153,6 +153,7 @@ def test_a_lost_node_is_waited_for_and_then_avoided(place: ClusterPlace) -> None
     for process in (lost.program, lost.agent):  # the power is off
         os.kill(process.pid, signal.SIGKILL)
     not_ready = {"conditions": [{"type": "Ready", "status": "Unknown"}]}
+    place.server.put("/api/v1/nodes/other", {"metadata": {"name": "other", "uid": "n2"}, "status": {}})  # it answers
     place.server.put("/api/v1/nodes/node-1", {"metadata": {"name": "node-1", "uid": "n1"}, "status": not_ready})
     wait_until(lambda: any("does not answer" in line["message"] for line in stage.log), "the node is noticed")
     wait_until(lambda: "exp-abcde-g0" not in place.jobs(), "the gang removed")

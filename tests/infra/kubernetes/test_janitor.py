@@ -31,9 +31,9 @@ def put_pod(server: FakeApiServer, name: str, **labels: str) -> None:
     server.put(f"{PODS}/{name}", {"metadata": metadata, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}})
 
 
-def put_node(server: FakeApiServer, ready: str) -> None:
+def put_node(server: FakeApiServer, ready: str, name: str = "n1") -> None:
     status = {"conditions": [{"type": "Ready", "status": ready}]}
-    server.put("/api/v1/nodes/n1", {"metadata": {"name": "n1", "uid": "n1"}, "status": status})
+    server.put(f"/api/v1/nodes/{name}", {"metadata": {"name": name, "uid": name}, "status": status})
 
 
 @contextmanager
@@ -55,6 +55,7 @@ def test_it_forces_pods_off_a_lost_node_and_leaves_others_and_ends_on_sigterm(
     server: FakeApiServer, tmp_path: Path
 ) -> None:
     put_node(server, "Unknown")
+    put_node(server, "True", "n2")
     put_pod(server, "stage")
     put_pod(server, "worker", **{"argosy.dev/gang": "g"})
     with janitor_at_work(server, tmp_path, "--lost-after", "1s") as janitor:
