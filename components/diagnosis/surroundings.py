@@ -17,6 +17,7 @@ from components.diagnosis.observed import Observed
 WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
 NODE_ANNOTATION = "workflows.argoproj.io/node-name"
 _ATTEMPT = re.compile(r"\(\d+\)$")
+_ITEM = re.compile(r"\(\d+:(.*)\)$")
 _JOB_NAME = ("batch.kubernetes.io/job-name", "job-name")
 
 
@@ -100,11 +101,13 @@ def node_rank_of(pod: Object) -> str:
 
 
 def stage_of(pod: Object) -> str:
-    """The task of a stage's pod: `train-x7.launch(0)` -> `launch`, `train-x7.onExit[0].finish(0)` -> `finish`."""
+    """The task of a stage's pod: `train-x7.launch(0)` -> `launch`, `train-x7.shard-task(1:1)(0)` -> `shard-task-1`,
+    `train-x7.onExit[0].finish(0)` -> `finish`.
+    """
     name = _stage_node(pod)
     workflow = text(pod, "metadata", "labels", WORKFLOW_LABEL)
     task = name.removeprefix(f"{workflow}.")
-    return "finish" if task.startswith("onExit") or task.endswith(".onExit") else task
+    return "finish" if task.startswith("onExit") or task.endswith(".onExit") else _ITEM.sub(r"-\1", task)
 
 
 def people_say(pod: Object) -> str:

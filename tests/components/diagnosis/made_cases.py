@@ -81,10 +81,9 @@ def stage_lost(message: str, phase: str = "Error") -> Observed:
     return evidence(view=a_view(engine=an_engine(node, phase="Failed")))
 
 
-def stage_ended(*pods: dict) -> Observed:
-    node = a_node(
-        "preflight", "Failed", exit_code=143, message="main: Error (exit code 143): Terminated: a SIGTERM came"
-    )
+def stage_ended(*pods: dict, task: str = "preflight") -> Observed:
+    said = "main: Error (exit code 143): Terminated: a SIGTERM came"
+    node = a_node(task, "Failed", exit_code=143, message=said)
     view = a_view(engine=an_engine(node, phase="Failed"))
     return evidence(*pods, view=view, workflows=({"metadata": meta(RUN), "status": {"phase": "Failed"}},))
 
@@ -369,6 +368,8 @@ ADVERSARIAL: tuple[Row, ...] = (
         {"name": "program", "state": {"waiting": {"reason": "PodInitializing"}}}]})), "Starting", "wait", ()),
     ("a place that vanished while it looked", evidence(
         view=a_view(engine=an_engine(phase="Running", alive=False))), "WorkflowGone", "you", ()),
+    ("the same of one of many tasks", stage_ended(stage_pod("shard-task(1:1)(0)"), task="shard-task-1"), "Terminated",
+     "admin", ("shard-task-1",)),
     ("a SIGTERM to a stage whose pod is still there: nobody deleted that", stage_ended(stage_pod("preflight(0)")),
      "Terminated", "admin", ("preflight",)),
 )  # fmt: skip
