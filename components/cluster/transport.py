@@ -20,6 +20,8 @@ from components.cluster.base import NotSignedIn
 from components.errors import ArgosyError, BadInput, EnvironmentUnfit, Transient
 
 CONNECT_SECONDS = 5.0
+USER_AGENT = "argosy"
+"""By which the server's audit log tells our requests from those of others with the same account."""
 ANSWER_SECONDS = 30.0
 """The server itself ends a request after a minute; most answers take milliseconds."""
 
@@ -121,7 +123,7 @@ class Transport:
         self, request: Request, method: str, path: str, query: Mapping[str, str] | None, data: bytes | None,
         content_type: str, *, preload: bool = True,
     ) -> Any:  # fmt: skip
-        headers = {"Accept": "application/json", "User-Agent": "argosy"}
+        headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
         if data is not None:
             headers["Content-Type"] = content_type
         with self.lock:
