@@ -1,5 +1,6 @@
-"""Parts of one run taken away, one after the other, while it trains: a rank, the launcher, a worker's pod."""
+"""Parts of one run taken away, one after the other, while it trains: a rank, the launcher, a worker's pod, a node's."""
 
+import json
 from collections.abc import Callable
 
 from tests.cluster.drills import Drill, now
@@ -18,6 +19,7 @@ def test_a_run_loses_a_rank_a_launcher_and_a_worker_and_finishes(place: Place, c
         _delete_the_launcher(run, figure)
         run.wait_for_verified(after=now())
         _delete_a_worker(run, figure)
+        _drain_a_worker(run, figure)
         run.complete()
     finally:
         run.close()
@@ -58,6 +60,24 @@ def _delete_a_worker(run: Drill, figure: Figure) -> None:
     figure("worker deleted: until the next START", begin["at"] - at)
     figure("worker deleted: until every rank trains again", run.wait_for_steps(3, after=begin["at"]) - at)
     assert (begin["generation"], begin["charged"]) == (1, True)
+
+
+def _drain_a_worker(run: Drill, figure: Figure) -> None:
+    """As `kubectl drain` does it, by the eviction API. Ranks save in their grace, and the next generation goes on from
+    there, for free.
+    """
+    begins, name = len(run.begins()), run.living_workers()[0]["metadata"]["name"]
+    run.wait_for_steps(2, after=now())
+    at, namespace = now(), run.place.namespace
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
+    run.place.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+    begin = run.wait_for_begin(begins + 1)
+    figure("worker drained: until the next START", begin["at"] - at)
+    figure("worker drained: until every rank trains again", run.wait_for_steps(3, after=begin["at"]) - at)
+    assert (begin["generation"], begin["charged"]) == (2, False)
+    saved = [item["change"] for item in run.records() if item["change"]["kind"] == "commit"]
+    assert begin["source"] == saved[-1]["checkpoint"], (begin, saved[-1])
 
 
 def _uids(pods: list[dict[str, object]]) -> list[object]:

@@ -8,6 +8,7 @@ Ranks do not wait for each other: what one does while another is gone shows.
 import json
 import os
 import pathlib
+import signal
 import time
 
 env = os.environ
@@ -22,6 +23,7 @@ def tell(event: str) -> None:
     print("DRILL", json.dumps({"event": event, "rank": rank, "step": step, "at": time.time()}), flush=True)
 
 
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # comes with the file of ARGOSY_STOP, at which rank 0 saves
 tell("begins")
 while step < last and not stop.exists():
     step += 1
