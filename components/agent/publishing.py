@@ -92,7 +92,9 @@ def _begin(context: RunContext, action: Prepare) -> tuple[Source, int, int]:
             ledger, context.store, resume=spec.resume, data_version=spec.data_version, run=spec.run
         ))  # fmt: skip
         choices_left -= 1
-        is_still_chosen = still_chosen(source, resume=spec.resume, run=spec.run) if choices_left else None
+        is_still_chosen = still_chosen(
+            source, resume=spec.resume, data_version=spec.data_version, run=spec.run
+        ) if choices_left else None  # fmt: skip
         try:
             # Not patiently: a BEGIN whose answer got lost would be charged twice.
             term = begin(

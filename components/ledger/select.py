@@ -7,6 +7,7 @@ back to where an explicit description made the run begin.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from components.contracts.gang import ResumeRule
 from components.contracts.names import parse_checkpoint_id
@@ -14,7 +15,7 @@ from components.errors import BadInput, Problem, VerificationFailed
 from components.integrity.verify import verify_checkpoint
 from components.ledger.ledger import quarantine
 from components.ledger.log import Ledger
-from components.ledger.state import BeginEntry, CheckpointEntry, CheckpointStatus, LedgerState
+from components.ledger.state import CheckpointEntry, CheckpointStatus, LedgerState
 from components.storage.base import ObjectStore
 
 _NUM_LISTED = 20
@@ -47,26 +48,12 @@ def select_source(
     Raises BadInput when the description asks for something that does not exist, is damaged or is of other data, and
     VerificationFailed when there are checkpoints but no good one.
     """
-    state = ledger.state()
-    search = _Search(ledger, store, resume, data_version)
-    begins = state.begins_of(run)
-    if not begins:
-        return search.as_described(state)
-    own = [entry for entry in state.newest_first() if entry.run == run]
-    what = f"the newest good checkpoint of {run}"
-    source = search.first_good(own, what, "verified")
-    first = begins[0].source
-    if source is None and resume.source != "latest" and first is not None:
-        try:
-            return search.at_beginning(ledger.state(), first)
-        except BadInput:
-            source = search.first_good(own, what, "committed")
-            if source is None:
-                raise
-    return source if source is not None else search.latest(ledger.state())
+    return _Search(_Stored(ledger, store), resume, data_version).next_start(run)
 
 
-def still_chosen(source: Source, *, resume: ResumeRule, run: str) -> Callable[[LedgerState], bool]:
+def still_chosen(
+    source: Source, *, resume: ResumeRule, data_version: str, run: str
+) -> Callable[[LedgerState], bool]:  # fmt: skip
     """Tells of a later state whether `select_source` would choose `source` there too, were all bytes as committed.
 
     Damaged ones it has passed over are quarantined, so they are no candidates. What lies in another experiment is not
@@ -74,46 +61,108 @@ def still_chosen(source: Source, *, resume: ResumeRule, run: str) -> Callable[[L
     """
 
     def would_be(state: LedgerState) -> bool:
-        first = _first_candidate(state, resume.source, state.begins_of(run), run)
-        if first == "":
+        try:
+            chosen = _Search(_Supposed(state), resume, data_version).next_start(run)
+        except _Elsewhere:
             return True
-        return source.checkpoint == first and (first is not None or not state.checkpoints)
+        except (BadInput, VerificationFailed):
+            return False
+        return chosen.checkpoint == source.checkpoint
 
     return would_be
 
 
-def _first_candidate(state: LedgerState, wanted: str, begins: tuple[BeginEntry, ...], run: str) -> str | None:
-    """The checkpoint that is looked at first; None: there is none; empty: it lies in another experiment."""
-    usable = state.newest_first("verified") + state.newest_first("committed")
-    if begins:
-        own = [entry for entry in usable if entry.run == run]
-        first = begins[0].source
-        if wanted == "latest" or first is None or (own and own[0].status == "verified"):
-            usable = [entry for entry in own if entry.status == "verified"] + usable
-        elif "@" in first:
+class _Ground(Protocol):
+    """What a search stands on: the records of a ledger, and whether the bytes they speak of hold."""
+
+    experiment: str
+    model_version: str
+
+    def state(self) -> LedgerState:
+        """The newest there is."""
+
+    def fault(self, entry: CheckpointEntry) -> str:
+        """What became of a checkpoint whose bytes do not hold, and why; empty when they do."""
+
+    def other(self, experiment: str) -> "_Ground":
+        """The same for another experiment."""
+
+
+class _Stored:
+    """A ledger and the bytes in the store: both are read when asked for, and what is damaged is quarantined."""
+
+    def __init__(self, ledger: Ledger, store: ObjectStore) -> None:
+        self._ledger, self._store = ledger, store
+        self.experiment, self.model_version = ledger.experiment, ledger.model_version
+
+    def state(self) -> LedgerState:
+        return self._ledger.state()
+
+    def fault(self, entry: CheckpointEntry) -> str:
+        faults = verify_checkpoint(self._store, entry.folder, entry.manifest_sha256, "digests")
+        if not faults:
             return ""
-        else:
-            usable = [entry for entry in usable if entry.checkpoint == first] + own
-    elif wanted.endswith("@latest"):
+        why = str(faults[0]) + (f" and {len(faults) - 1} more" if len(faults) > 1 else "")
+        after = quarantine(self._ledger, checkpoint=entry.checkpoint, reason=why)
+        return f"{after.status}: {why}"
+
+    def other(self, experiment: str) -> "_Stored":
+        return _Stored(Ledger(self._store, experiment, self.model_version), self._store)
+
+
+class _Supposed:
+    """One state whose bytes all hold. Nothing is read or written, and no one hears what the search says."""
+
+    experiment = model_version = "supposed"
+
+    def __init__(self, state: LedgerState) -> None:
+        self._state = state
+
+    def state(self) -> LedgerState:
+        return self._state
+
+    def fault(self, entry: CheckpointEntry) -> str:
         return ""
-    elif wanted == "fresh":
-        usable = []
-    elif wanted != "latest":
-        usable = [entry for entry in usable if wanted in (f"step:{entry.step}", entry.checkpoint)]
-    return usable[0].checkpoint if usable else None
+
+    def other(self, experiment: str) -> "_Supposed":
+        raise _Elsewhere
+
+
+class _Elsewhere(Exception):
+    """The source lies in another experiment, of which nothing is known."""
 
 
 class _Search:
     """One selection: remembers what was passed over, for the reason."""
 
-    def __init__(self, ledger: Ledger, store: ObjectStore, resume: ResumeRule, data_version: str) -> None:
-        self._ledger, self._store, self._resume, self._data_version = ledger, store, resume, data_version
+    def __init__(self, ground: _Ground, resume: ResumeRule, data_version: str) -> None:
+        self._ground, self._resume, self._data_version = ground, resume, data_version
+        self._name = f"{ground.experiment}/{ground.model_version}"
         self._passed: list[str] = []
 
-    def as_described(self, state: LedgerState) -> Source:
+    def next_start(self, run: str) -> Source:
+        """The rules. The state is asked for again wherever a look at bytes may have changed it."""
+        state = self._ground.state()
+        begins = state.begins_of(run)
+        if not begins:
+            return self._as_described(state)
+        own = [entry for entry in state.newest_first() if entry.run == run]
+        what = f"the newest good checkpoint of {run}"
+        source = self._first_good(own, what, "verified")
+        first = begins[0].source
+        if source is None and self._resume.source != "latest" and first is not None:
+            try:
+                return self._at_beginning(self._ground.state(), first)
+            except BadInput:
+                source = self._first_good(own, what, "committed")
+                if source is None:
+                    raise
+        return source if source is not None else self._latest(self._ground.state())
+
+    def _as_described(self, state: LedgerState) -> Source:
         wanted = self._resume.source
         if wanted == "latest":
-            return self.latest(state)
+            return self._latest(state)
         if wanted == "fresh":
             return self._fresh(state)
         if wanted.endswith("@latest"):
@@ -128,21 +177,20 @@ class _Search:
             "use latest, fresh, step:<n>, a checkpoint id or <experiment>@latest",
         )  # fmt: skip
 
-    def latest(self, state: LedgerState) -> Source:
-        what = f"the newest good checkpoint of {self._ledger.experiment}"
-        source = self.first_good(state.newest_first(), what, "verified", "committed")
+    def _latest(self, state: LedgerState) -> Source:
+        what = f"the newest good checkpoint of {self._ground.experiment}"
+        source = self._first_good(state.newest_first(), what, "verified", "committed")
         if source is not None:
             return source
         if not state.checkpoints:
             return Source(None, 0, None, "a fresh start: nothing was ever committed")
         raise VerificationFailed(
             "NothingToResume",
-            f"{self._ledger.experiment}/{self._ledger.model_version} has checkpoints, but none can be resumed from"
-            + self._passed_over(),
+            f"{self._name} has checkpoints, but none can be resumed from" + self._passed_over(),
             "restore one, or choose a new model_version to start fresh",
         )
 
-    def first_good(self, entries: Iterable[CheckpointEntry], what: str, *statuses: CheckpointStatus) -> Source | None:
+    def _first_good(self, entries: Iterable[CheckpointEntry], what: str, *statuses: CheckpointStatus) -> Source | None:
         """The first entry of the first status whose bytes hold now; of the next status only when there is none."""
         candidates = list(entries)
         for status in statuses:
@@ -151,7 +199,7 @@ class _Search:
                     return self._source(entry, f"{what}, {_standing(entry)}")
         return None
 
-    def at_beginning(self, state: LedgerState, first: str) -> Source:
+    def _at_beginning(self, state: LedgerState, first: str) -> Source:
         """Where the run first began; its explicit source still counts while it has no checkpoint of its own."""
         experiment, separator, checkpoint = first.partition("@")
         if separator:
@@ -162,37 +210,37 @@ class _Search:
         if state.checkpoints:
             raise BadInput(
                 "NotFresh",
-                f"{self._ledger.experiment}/{self._ledger.model_version} has {len(state.checkpoints)} checkpoints",
+                f"{self._name} has {len(state.checkpoints)} checkpoints",
                 "choose a new model_version to start fresh beside them, or resume.from: latest to go on",
             )
         return Source(None, 0, None, "a fresh start, as asked")
 
     def _of_other(self, experiment: str, checkpoint: str = "") -> Source:
         """The newest good one of another experiment, or the named one; its bytes stay where they are."""
-        other = Ledger(self._store, experiment, self._ledger.model_version)
+        other = self._ground.other(experiment)
         state = other.state()
-        if experiment == self._ledger.experiment or not state.checkpoints:
+        if experiment == self._ground.experiment or not state.checkpoints:
             raise BadInput(
                 "UnknownResumePoint", f"{experiment}/{other.model_version} has no checkpoints",
                 "name another experiment with the same model_version",
             )  # fmt: skip
-        search = _Search(other, self._store, self._resume, self._data_version)
+        search = _Search(other, self._resume, self._data_version)
         if checkpoint:
             source = search._explicit(state, [state.checkpoints[checkpoint]] if checkpoint in state.checkpoints else [])
         else:
-            source = search.latest(state)
+            source = search._latest(state)
         return replace(source, checkpoint=f"{experiment}@{source.checkpoint}")
 
     def _explicit(self, state: LedgerState, entries: list[CheckpointEntry]) -> Source:
         wanted = self._resume.source
-        source = self.first_good(entries, f"asked for as {wanted}", "verified", "committed")
+        source = self._first_good(entries, f"asked for as {wanted}", "verified", "committed")
         if source is not None:
             return source
         for entry in entries:
             if not entry.is_usable:
                 self._passed.append(f"{entry.checkpoint} is {entry.status}: {entry.reason}")
-        available = [entry for entry in self._ledger.state().newest_first() if entry.is_usable]
-        seen = f"resume.from: {wanted} names no checkpoint of {self._ledger.experiment}/{self._ledger.model_version}"
+        available = [entry for entry in self._ground.state().newest_first() if entry.is_usable]
+        seen = f"resume.from: {wanted} names no checkpoint of {self._name}"
         if entries:
             seen = f"resume.from: {wanted} cannot be resumed from" + self._passed_over()
         if available:
@@ -213,13 +261,10 @@ class _Search:
                 f"{entry.checkpoint} was trained on {entry.data_version}, this run's data is {self._data_version}",
                 "set resume.on_new_data: continue to go on with the new data, or choose a new model_version",
             )
-        faults = verify_checkpoint(self._store, entry.folder, entry.manifest_sha256, "digests")
-        if not faults:
-            return True
-        why = str(faults[0]) + (f" and {len(faults) - 1} more" if len(faults) > 1 else "")
-        after = quarantine(self._ledger, checkpoint=entry.checkpoint, reason=why)
-        self._passed.append(f"{entry.checkpoint} is {after.status}: {why}")
-        return False
+        fault = self._ground.fault(entry)
+        if fault:
+            self._passed.append(f"{entry.checkpoint} is {fault}")
+        return not fault
 
     def _source(self, entry: CheckpointEntry, reason: str) -> Source:
         if entry.data_version != self._data_version:

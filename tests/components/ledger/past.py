@@ -22,16 +22,19 @@ GOOD, POISONED = safetensors_bytes(), safetensors_bytes({"weight": [1.0, float("
 SILENT = Log({}, io.StringIO())
 
 
-def save(ledger: Ledger, term: int, step: int, data: bytes) -> None:
+def save(
+    ledger: Ledger, term: int, step: int, data: bytes, *, run: str = RUN, data_version: str = DATA_VERSION
+) -> None:  # fmt: skip
     """What agents do with a READY step: files, receipt, manifest, COMMIT."""
-    folder = checkpoint_folder("gpt", "v1", DATA_VERSION, step=step, term=term)
+    folder = checkpoint_folder(ledger.experiment, ledger.model_version, data_version, step=step, term=term)
     ledger.store.create(f"{folder}/model.safetensors", data)
     file = StoredFile(path="model.safetensors", size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
     receipt = CheckpointReceipt(term=term, step=step, node_rank=0, files=(file,))
     ledger.store.create(checkpoint_receipt_key(folder, node_rank=0), receipt.to_bytes())
     manifest, sha256 = publish.write_manifest(
-        ledger.store, receipts=[receipt], experiment="gpt", model_version="v1", data_version=DATA_VERSION, run=RUN,
-        term=term, step=step, world_size=1, parent=None, metrics={},
+        ledger.store, receipts=[receipt], experiment=ledger.experiment,
+        model_version=ledger.model_version, data_version=data_version, run=run, term=term, step=step, world_size=1,
+        parent=None, metrics={},
     )  # fmt: skip
     protocol.commit(ledger, manifest=manifest, manifest_sha256=sha256)
 

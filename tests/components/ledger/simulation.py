@@ -19,7 +19,7 @@ from components.ledger.select import Source, still_chosen
 from components.ledger.state import LedgerState, fold
 from components.retain import apply
 from components.verify import run as verify
-from tests.components.ledger.building import LATEST, NOW, selected
+from tests.components.ledger.building import DATA_VERSION, LATEST, NOW, selected
 from tests.components.ledger.crew import Crew
 from tests.components.ledger.invariants import LOG, Violation
 from tests.components.ledger.line import Actor, Crash, Line
@@ -181,7 +181,8 @@ class World:
             try:
                 term = protocol.begin(
                     ledger, run=RUN, generation=generation, attempt=0, reason="start", charged=True,
-                    source=source.checkpoint, is_still_chosen=still_chosen(source, resume=LATEST, run=RUN),
+                    source=source.checkpoint,
+                    is_still_chosen=still_chosen(source, resume=LATEST, data_version=DATA_VERSION, run=RUN),
                 )  # fmt: skip
                 break
             except SourceLost:

@@ -27,7 +27,15 @@ from components.ledger.publish import receipts_present, write_manifest
 from components.ledger.records import Retire, Retired
 from components.ledger.select import Source, still_chosen
 from components.storage.local import LocalStore
-from tests.components.ledger.building import a_begun_run, a_checkpoint, a_ledger, a_stage, an_owner, selected
+from tests.components.ledger.building import (
+    DATA_VERSION,
+    a_begun_run,
+    a_checkpoint,
+    a_ledger,
+    a_stage,
+    an_owner,
+    selected,
+)
 
 ALIVE, GONE = (lambda owner: False), (lambda owner: True)
 
@@ -211,7 +219,7 @@ def begun_after(ledger: Ledger, source: Source, *, wanted: str = "latest", run: 
     rule = ResumeRule.model_validate({"source": wanted, "on_new_data": "refuse"})
     return begin(
         ledger, run=run, generation=1, attempt=0, reason="start", charged=False, source=source.checkpoint,
-        is_still_chosen=still_chosen(source, resume=rule, run=run),
+        is_still_chosen=still_chosen(source, resume=rule, data_version=DATA_VERSION, run=run),
     )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ MUTANTS = {
         ],
     ),
     "the survivors are not looked at": ("I1", [Edit(f"{APPLY}:_damaged", "if faults:", "if False:")]),
-    "the source is not looked at": ("I2", [Edit(f"{SELECT}:_Search._holds", "if not faults:", "if True:")]),
+    "the source is not looked at": ("I2", [Edit(f"{SELECT}:_Stored.fault", "if not faults:", "if True:")]),
     "the source of a running term is not kept": (
         "I5",
         [Edit(f"{POLICIES}:keep_resume_sources", "if not state.begins:", "if True:")],

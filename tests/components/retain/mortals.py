@@ -28,7 +28,15 @@ from components.runtime.log import Log
 from components.storage.base import ObjectInfo, ObjectStore, open_store
 from components.storage.local import LocalStore
 from components.verify.run import verify_entry
-from tests.components.ledger.building import LATEST, NOW, a_checkpoint, a_stage, safetensors_bytes, selected
+from tests.components.ledger.building import (
+    DATA_VERSION,
+    LATEST,
+    NOW,
+    a_checkpoint,
+    a_stage,
+    safetensors_bytes,
+    selected,
+)
 
 POLICY = RetentionPolicy(keep_last=2)
 RUN = "gpt-aaaaa"
@@ -151,7 +159,8 @@ def write(ledger: Ledger, rng: random.Random) -> None:
         with contextlib.suppress(SourceLost):  # since it was selected a cleaner retired it, or a better one came
             term = begin(
                 ledger, run=RUN, generation=generation, attempt=0, reason="start", charged=False,
-                source=source.checkpoint, is_still_chosen=still_chosen(source, resume=LATEST, run=RUN),
+                source=source.checkpoint,
+                is_still_chosen=still_chosen(source, resume=LATEST, data_version=DATA_VERSION, run=RUN),
             )  # fmt: skip
             break
     with tempfile.TemporaryDirectory() as folder:
