@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from components.cluster.base import Cluster, Object
 from components.cluster.kinds import EVENTS, NODES, PODS, Kind
 from components.cluster.live import LiveObjects
-from components.cluster.silent import silent_nodes
+from components.cluster.silent import readiness, silent_nodes
 from components.contracts.cluster_names import GANG_LABEL
 from components.errors import Transient
 from components.launch.pods import GangView, SeenPod
@@ -26,7 +26,7 @@ class GangWatch:
         self._warnings = LiveObjects(
             cluster, EVENTS, on_change=lambda: None, log=log, fields="type=Warning", keep=_warning_about(gang)
         )
-        self._nodes = LiveObjects(cluster, NODES, on_change=nudge, log=log, keep=_readiness)
+        self._nodes = LiveObjects(cluster, NODES, on_change=nudge, log=log, keep=readiness)
         for live in (self._gang, self._pods):
             if not live.wait_until_listed(FIRST_LOOK_SECONDS):
                 self.close()
@@ -67,7 +67,7 @@ class GangWatch:
         nodes, gone = self._nodes.snapshot()
         names = {item["name"] for item in nodes.values()}
         lost = frozenset(item["name"] for item in gone.values()) - names
-        return lost | silent_nodes({item["name"]: item["is_ready"] for item in nodes.values()})
+        return lost | silent_nodes(nodes.values())
 
     def _complaints(self) -> Mapping[str, str]:
         events, _ = self._warnings.snapshot()
@@ -81,13 +81,6 @@ def _has_ended(gang: Object) -> bool:
         item.get("type") in ("Failed", "Complete", "Completed", "FailureTarget") and item.get("status") == "True"
         for item in status.get("conditions") or ()
     )
-
-
-def _readiness(node: Object) -> Object:
-    """All we need of an object of which large clusters have thousands, each changing every few minutes."""
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    told = [item.get("status") for item in conditions if item.get("type") == "Ready"]
-    return {"name": node["metadata"]["name"], "is_ready": not told or told[0] == "True"}
 
 
 def _warning_about(gang: str) -> Callable[[Object], Object | None]:

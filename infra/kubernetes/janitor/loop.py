@@ -8,7 +8,7 @@ from typing import Any
 from components.cluster.base import Cluster, Object
 from components.cluster.kinds import JOB_SETS, JOBS, NODES, PODS, WORKFLOWS, Kind
 from components.cluster.live import LiveObjects
-from components.cluster.silent import silent_nodes
+from components.cluster.silent import readiness, silent_nodes
 from components.contracts.clock import now_text
 from components.contracts.cluster_names import EXPERIMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL, STOP_ANNOTATION
 from components.contracts.stop import StopRequest
@@ -31,7 +31,7 @@ class Janitor:
         ours = f"{MANAGED_BY_LABEL}={MANAGED_BY}"
         self._pods = self._watch(PODS, labels=EXPERIMENT_LABEL, keep=_pod)
         self._workflows = self._watch(WORKFLOWS, keep=_workflow)
-        self._nodes = self._watch(NODES, keep=_node)
+        self._nodes = self._watch(NODES, keep=readiness)
         self._gangs = [self._watch(kind, labels=ours, keep=_gang(kind)) for kind in gang_kinds]
 
     def run(self, stopped: threading.Event) -> None:
@@ -61,7 +61,7 @@ class Janitor:
             pods=self._pods.living(),
             gangs=[item for live in self._gangs for item in live.living()],
             workflows={item["metadata"]["name"]: item for item in workflows},
-            unready_nodes=silent_nodes({item["metadata"]["name"]: item["is_ready"] for item in self._nodes.living()}),
+            unready_nodes=silent_nodes(self._nodes.living()),
         )
 
     def _do(self, action: Action) -> None:
@@ -105,12 +105,6 @@ def _workflow(workflow: Object) -> Object:
         "metadata": _metadata(workflow), "spec": {"shutdown": (workflow.get("spec") or {}).get("shutdown")},
         "status": {key: status.get(key) for key in ("phase", "finishedAt")},
     }  # fmt: skip
-
-
-def _node(node: Object) -> Object:
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    told = [item.get("status") for item in conditions if item.get("type") == "Ready"]
-    return {"metadata": _metadata(node), "is_ready": not told or told[0] == "True"}
 
 
 def _gang(kind: Kind) -> Callable[[Object], Object | None]:
