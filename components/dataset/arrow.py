@@ -5,6 +5,7 @@ that everything else lives in leave holes. Inside its readers the pool that coun
 when it is loaded.
 """
 
+import functools
 import os
 import sys
 
@@ -17,7 +18,7 @@ give_back_library_pages()  # of what was loaded before, so that the two do not a
 import pyarrow  # noqa: E402
 import pyarrow.parquet  # noqa: E402
 
-__all__ = ["pyarrow"]
+__all__ = ["give_back_first_touches", "pyarrow"]
 
 if "jemalloc" in pyarrow.supported_memory_backends():
     pyarrow.set_memory_pool(pyarrow.jemalloc_memory_pool())
@@ -25,3 +26,9 @@ if "jemalloc" in pyarrow.supported_memory_backends():
 else:
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())
 give_back_library_pages()
+
+
+@functools.cache
+def give_back_first_touches() -> None:
+    """Let go of what only the first use of pyarrow touched of its libraries. Does so once in a process."""
+    give_back_library_pages()

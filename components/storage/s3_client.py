@@ -1,16 +1,15 @@
 """Makes the client that talks to S3: own retries only, explicit timeouts, credentials from the usual places."""
 
-import functools
 from pathlib import Path
 from typing import Any
 
 import botocore.session
-from boto3.session import Session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 
 from components.storage.base import StorageMisnamed
 from components.storage.location import StoreOptions
+from components.storage.s3_models import models
 
 CONNECT_SECONDS, READ_SECONDS = 5.0, 60.0
 """To be connected; between two packets of an answer. A large object may take its time to be acknowledged."""
@@ -45,21 +44,15 @@ def make_client(options: StoreOptions, *, uri: str, read_seconds: float = READ_S
         },
     )
     try:
-        core = botocore.session.get_session()
-        core.register_component("data_loader", _models())
-        session = Session(botocore_session=core)
-        return session.client(
-            "s3", endpoint_url=options.endpoint, region_name=options.region or session.region_name or "us-east-1",
-            verify=options.ca_bundle, config=config,
-        )  # fmt: skip
+        # What boto3 makes its own of, without boto3's resources and transfers: 2 MB that nobody here would use.
+        session = botocore.session.get_session()
+        session.register_component("data_loader", models())
+        region = options.region or session.get_config_variable("region") or "us-east-1"
+        return session.create_client(
+            "s3", endpoint_url=options.endpoint, region_name=region, verify=options.ca_bundle, config=config
+        )
     except (BotoCoreError, ValueError) as error:
         seen = f"{uri} cannot be reached with these settings: {error}"
         raise StorageMisnamed(
             "StorageSettings", seen, "correct storage_options, AWS_PROFILE or ~/.aws/config"
         ) from error
-
-
-@functools.cache
-def _models() -> Any:
-    """What botocore has written down about S3 and its regions; it takes each client 12 MB and 50 ms to read anew."""
-    return botocore.session.get_session().get_component("data_loader")

@@ -18,7 +18,7 @@ from components.dataset.output import Output, Outputs
 SUFFIXES = ("parquet",)
 MAGIC = b"PAR1"
 ROW_GROUP_BYTES = 8 << 20
-"""A row group waits in memory until it is complete."""
+"""All columns but the first of a row group wait in memory until it is complete."""
 _CREATED_BY = b"argosy"
 _FORMAT_VERSION = 2
 _INT64, _DOUBLE, _BYTE_ARRAY = 2, 5, 6
@@ -48,22 +48,26 @@ class ParquetWriter:
     def __init__(self, fields: tuple[SampleField, ...], outputs: Outputs) -> None:
         self._fields = fields
         self._file, self._place = outputs.new("parquet"), 0
-        self._pages, self._num_waiting = [list[bytes]() for _ in fields], 0
+        self._pages, self._num_bytes = [list[bytes]() for _ in fields], 0
         self._rows = 0
         self._groups = list[tuple[list[_Column], int]]()
         self.num_samples = 0
         self._write(MAGIC)
+        self._group_start = self._place
 
     def add(self, batch: Batch) -> None:
         """Samples whose columns are the fields of the format."""
         place = {column.name: values for column, values in zip(batch.columns, batch.values, strict=True)}
         for pages, field in zip(self._pages, self._fields, strict=True):
             page = _page(_plain(place[field.name], field.type), len(batch.keys))
-            pages.append(page)
-            self._num_waiting += len(page)
+            self._num_bytes += len(page)
+            if pages is self._pages[0]:
+                self._write(page)  # where it lies in any case
+            else:
+                pages.append(page)
         self._rows += len(batch.keys)
         self.num_samples += len(batch.keys)
-        if self._num_waiting >= ROW_GROUP_BYTES:
+        if self._num_bytes >= ROW_GROUP_BYTES:
             self._write_group()
 
     def finish(self) -> list[Output]:
@@ -78,14 +82,15 @@ class ParquetWriter:
         if not self._rows:
             return
         columns = list[_Column]()
+        start = self._group_start
         for pages in self._pages:
-            start = self._place
             for page in pages:
                 self._write(page)
             columns.append(_Column(start, self._place - start, self._rows))
+            start = self._place
             pages.clear()
         self._groups.append((columns, self._rows))
-        self._num_waiting = self._rows = 0
+        self._num_bytes, self._rows, self._group_start = 0, 0, self._place
 
     def _write(self, data: bytes) -> None:
         self._file.write(data)

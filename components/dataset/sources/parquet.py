@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from components.contracts.dataset import FieldType
-from components.dataset.arrow import pyarrow
+from components.dataset.arrow import give_back_first_touches, pyarrow
 from components.dataset.batches import Batch, Column, Run, Sample, Value, encode, encode_all, runs_of
 from components.dataset.blobs import BlobFile, Blobs, Changed, Unreadable
 from components.dataset.inputs import Input
@@ -72,6 +72,7 @@ def _rows(item: Input, blobs: Blobs, findings: Findings, key_field: str | None, 
             if first < last:
                 own = batch.slice(first - place, last - first)
                 yield from _runs(item, range(first, last), own, wanted, findings, key_field)
+                give_back_first_touches()
             place += batch.num_rows
             if place >= stop:
                 break
