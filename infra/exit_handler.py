@@ -1,4 +1,4 @@
-"""The exit handler of a Workflow: which container it is, and what Argo calls the node of that container.
+"""The exit handler of a Workflow: which container it is.
 
 We emit a template of one step, and no other form does what we need. Once the Workflow's deadline has passed, Argo fails
 a pending node unless it, or a template around it, is shown as `<workflow>.onExit`: the attempts of a container that is
@@ -7,32 +7,16 @@ the DAG's tasks still run. Around one step all is well; that a failed attempt is
 is how Argo treats every retryStrategy, and is left so.
 """
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # the names are read also where nobody wants to pay for building the view
-    from infra.workflow import SpecView, StepView, TemplateView
-
-EXIT_NODE = "onExit"
-"""The exit handler's node below the Workflow's name. No task may have that name."""
+from infra.workflow import SpecView, StepView, TemplateView
 
 
-def step_node(step: str) -> str:
-    """Argo's name of the node of an exit handler's step: `onExit[0].finish`."""
-    return f"{EXIT_NODE}[0].{step}"
-
-
-def is_exit_node(node: str) -> bool:
-    """Whether a node is the exit handler or part of it. Runs of earlier versions have it as one node, `onExit`."""
-    return node == EXIT_NODE or node.startswith(f"{EXIT_NODE}[")
-
-
-def exit_step(spec: "SpecView") -> "StepView | None":
+def exit_step(spec: SpecView) -> StepView | None:
     """The one step of the exit handler; None when it has none, or when there is no exit handler."""
     handler = spec.template(spec.on_exit) if spec.on_exit is not None else None
     return handler.steps[0][0] if handler and handler.steps else None
 
 
-def exit_leaf(spec: "SpecView") -> "TemplateView | None":
+def exit_leaf(spec: SpecView) -> TemplateView | None:
     """The container of the exit handler; None when there is none."""
     step = exit_step(spec)
     name = spec.on_exit if step is None else step.template

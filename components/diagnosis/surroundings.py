@@ -1,6 +1,5 @@
 """The run's objects put in order: which pods count, what each is for people, and what events say about it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,14 +9,13 @@ from components.contracts.cluster_names import (
     GANG_LABEL,
     GENERATION_LABEL,
 )
+from components.contracts.node_names import parse_node_name
 from components.diagnosis.fields import Object, event_at, name_of, part, parts, text, uid_of
 from components.diagnosis.node_fit import Fit, fit_of
 from components.diagnosis.observed import Observed
 
 WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
 NODE_ANNOTATION = "workflows.argoproj.io/node-name"
-_ATTEMPT = re.compile(r"\(\d+\)$")
-_ITEM = re.compile(r"\(\d+:(.*)\)$")
 _JOB_NAME = ("batch.kubernetes.io/job-name", "job-name")
 
 
@@ -76,7 +74,7 @@ def surroundings_of(observed: Observed, now: datetime) -> Surroundings:
             if generation_of(pod) == generation:
                 newest[f"gang {node_rank_of(pod)}"] = pod
         elif text(pod, "metadata", "labels", WORKFLOW_LABEL) in ("", name_of(workflow)):
-            newest[f"stage {_stage_node(pod)}"] = pod
+            newest[f"stage {stage_of(pod)}"] = pod
     by_uid: dict[str, list[Object]] = {}
     for event in observed.events:
         by_uid.setdefault(text(event, "involvedObject", "uid"), []).append(event)
@@ -104,10 +102,8 @@ def stage_of(pod: Object) -> str:
     """The task of a stage's pod: `train-x7.launch(0)` -> `launch`, `train-x7.shard-task(1:1)(0)` -> `shard-task-1`,
     `train-x7.onExit[0].finish(0)` -> `finish`.
     """
-    name = _stage_node(pod)
     workflow = text(pod, "metadata", "labels", WORKFLOW_LABEL)
-    task = name.removeprefix(f"{workflow}.")
-    return "finish" if task.startswith("onExit") or task.endswith(".onExit") else _ITEM.sub(r"-\1", task)
+    return parse_node_name(text(pod, "metadata", "annotations", NODE_ANNOTATION).removeprefix(f"{workflow}.")).stage
 
 
 def people_say(pod: Object) -> str:
@@ -132,7 +128,3 @@ def owner_job(pod: Object) -> str:
     """Name of the Job that made it."""
     labels = part(pod, "metadata", "labels")
     return next((str(labels[name]) for name in _JOB_NAME if name in labels), "")
-
-
-def _stage_node(pod: Object) -> str:
-    return _ATTEMPT.sub("", text(pod, "metadata", "annotations", NODE_ANNOTATION))

@@ -1,18 +1,13 @@
 """The engine's account of the run as far as an exit handler is told: `workflow.status`, `workflow.failures`, a stop."""
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from components.contracts.clock import is_utc
+from components.contracts.node_names import parse_node_name
 from components.contracts.run_view import EngineNode, EngineView
 from components.contracts.stop import StopRequest
-
-_ATTEMPT = re.compile(r"(.+)\(\d+\)")
-"""Argo calls the attempts of task `launch` `launch(0)`, `launch(1)`."""
-_ITEM = re.compile(r"\(\d+:[^)]*\)$")
-"""It calls the items of a sequence `shard-task(2:2)`."""
 
 
 def engine_view(status: str, failures: str, *, workflow: str, stop: StopRequest | None, ended_at: str) -> EngineView:
@@ -32,18 +27,18 @@ def failed_nodes(failures: str, *, workflow: str) -> tuple[EngineNode, ...]:
     items = [item for item in _items(failures) if item.get("displayName") != workflow]
     failed = {item.get("displayName") for item in items}
     for item in items:
-        name, phase = item.get("displayName"), item.get("phase")
-        if not isinstance(name, str) or (phase != "Failed" and phase != "Error"):
+        shown, phase = item.get("displayName"), item.get("phase")
+        if not isinstance(shown, str) or (phase != "Failed" and phase != "Error"):
             continue
-        attempt = _ATTEMPT.fullmatch(name)
-        if attempt and attempt[1] not in failed:
+        name = parse_node_name(shown)
+        is_attempt = name.attempt is not None
+        if is_attempt and name.node not in failed:
             continue
-        task = _ITEM.sub("", attempt[1] if attempt else name)
         ended_at = item.get("finishedAt") if is_utc(item.get("finishedAt")) else None
-        rank = (attempt is not None, ended_at or "")
-        if task not in nodes or rank >= nodes[task][0]:
+        rank = (is_attempt, ended_at or "")
+        if name.task not in nodes or rank >= nodes[name.task][0]:
             message = str(item.get("message") or "")
-            nodes[task] = rank, EngineNode(task=task, phase=phase, message=message, ended_at=ended_at)
+            nodes[name.task] = rank, EngineNode(task=name.task, phase=phase, message=message, ended_at=ended_at)
     return tuple(node for _, node in nodes.values())
 
 

@@ -9,17 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from components.contracts.clock import is_utc
+from components.contracts.cluster_names import FINISH
+from components.contracts.node_names import NodeName, parse_node_name
 from components.contracts.run_view import EngineNode, EngineView
 from components.contracts.stop import StopRequest, read_stop
 from components.errors import ExitCode
 from infra.argo.argo import STOP_ANNOTATION, Workflow
-from infra.exit_handler import is_exit_node
 
-FINISH = "finish"
-"""What the stage of the exit handler calls itself."""
-
-_ITEM = re.compile(r"^(?P<task>.+)\(\d+:(?P<item>.*)\)$")
-_ATTEMPT = re.compile(r"\((\d+)\)$")
 _ENDED = re.compile(r"(?:main: )?Error \(exit code (?P<code>\d+)\)(?:: (?P<words>.*))?", re.DOTALL)
 """Argo's message for a container that failed; what follows the colon is the stage's termination message."""
 _DEADLINE = re.compile(r"exceeded its deadline|longer than the specified deadline")
@@ -144,7 +140,7 @@ def pods_of(workflow: Workflow) -> Iterator[PodOfTask]:
     pods = [node for node in nodes.values() if node.get("type") == "Pod" and node.get("phase") != "Omitted"]
     for node in sorted(pods, key=lambda node: str(node.get("startedAt") or "")):
         yield PodOfTask(
-            task=_task_of(_ATTEMPT.sub("", _short(node, name)) if _is_attempt(node) else _short(node, name)),
+            task=_name(node, name).stage,
             pod=pod_name(name, node),
             started_at=str(node.get("startedAt") or ""),
             is_over=node.get("phase") not in ("Pending", "Running"),
@@ -182,11 +178,11 @@ def _task_nodes(workflow: Workflow, nodes: Mapping[str, dict[str, Any]]) -> Iter
             children = [nodes[child] for child in node.get("children") or () if child in nodes]
             attempts = sorted(
                 (child for child in children if child.get("type") == "Pod" and _is_attempt(child)),
-                key=lambda child: int(_ATTEMPT.search(str(child.get("name", "")))[1]),  # type: ignore[index]
+                key=lambda child: _name(child, name).attempt or 0,
             )
         else:
             attempts = [node] if kind == "Pod" else []
-        yield _node(_task_of(_short(node, name)), node, attempts)
+        yield _node(_name(node, name).stage, node, attempts)
 
 
 def _node(task: str, node: Mapping[str, Any], attempts: list[dict[str, Any]]) -> EngineNode:
@@ -244,22 +240,14 @@ def _index(task: str) -> int:
     return int(last) if last.isdecimal() else -1
 
 
-def _short(node: Mapping[str, Any], workflow: str) -> str:
-    """The name below the Workflow's; the display name is what a template chose for people."""
-    return str(node.get("name") or node.get("displayName") or "").removeprefix(f"{workflow}.")
-
-
-def _task_of(name: str) -> str:
-    """`shard-task(1:1)` -> `shard-task-1`, `onExit[0].finish` -> `finish`: what the stage calls itself."""
-    if is_exit_node(name):
-        return FINISH
-    match = _ITEM.match(name)
-    return f"{match['task']}-{match['item']}" if match else name
+def _name(node: Mapping[str, Any], workflow: str) -> NodeName:
+    """Of the name below the Workflow's; the display name is what a template chose for people."""
+    return parse_node_name(str(node.get("name") or node.get("displayName") or "").removeprefix(f"{workflow}."))
 
 
 def _is_attempt(node: Mapping[str, Any]) -> bool:
     """By its name: Argo marks as retried also the node around the exit handler's attempts."""
-    return node.get("type") == "Pod" and _ATTEMPT.search(str(node.get("name", ""))) is not None
+    return node.get("type") == "Pod" and parse_node_name(str(node.get("name", ""))).attempt is not None
 
 
 def _exit_code(phase: str, stop: StopRequest | None, nodes: list[EngineNode], message: str) -> int | None:

@@ -16,10 +16,10 @@ from datetime import UTC, datetime, timedelta
 from types import FrameType
 
 from components.contracts.clock import parse_utc, utc_text
+from components.contracts.node_names import is_exit_node
 from components.errors import ArgosyError, ExitCode
 from components.runtime.log import Log
 from components.runtime.processes import boot_id, start_time
-from infra.exit_handler import is_exit_node
 from infra.local.container import ending, prepare_folder
 from infra.local.environment import container_environment
 from infra.local.events import (

@@ -1,13 +1,6 @@
-"""How nodes are called and which folder each of their attempts has."""
+"""Which folder each attempt of a node has."""
 
-import re
-
-from infra.exit_handler import is_exit_node
-
-
-def item_name(task: str, index: int, item: str) -> str:
-    """Argo's name of one item of a sequence: `shard-task(0:0)`."""
-    return f"{task}({index}:{item})"
+from components.contracts.node_names import is_exit_node, parse_node_name
 
 
 def node_folder(node: str) -> str:
@@ -17,7 +10,8 @@ def node_folder(node: str) -> str:
     """
     if is_exit_node(node):
         return "nodes/" + node.replace("[0]", "")
-    return "nodes/" + re.sub(r"\((\d+):.*\)$", r".\1", node, flags=re.DOTALL)
+    name = parse_node_name(node)
+    return f"nodes/{name.task}" if name.index is None else f"nodes/{name.task}.{name.index}"
 
 
 def attempt_folder(node: str, attempt: int) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from components.contracts.node_names import is_exit_node
 from components.errors import ExitCode
-from infra.exit_handler import is_exit_node
 from infra.local.events import Phase
 from infra.local.program import ExitHandler
 from infra.local.state import LocalRunState, NodeState

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.exit_handler import EXIT_NODE
+from components.contracts.node_names import EXIT_NODE
 from infra.local.expressions import Depends, RetryExpression
 from infra.workflow import TaskView, TemplateView, Workflow
 

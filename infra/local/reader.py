@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from components.contracts.node_names import EXIT_NODE, step_node
 from components.errors import BadInput, Problem
-from infra.exit_handler import EXIT_NODE, exit_leaf, exit_step, step_node
+from infra.exit_handler import exit_leaf, exit_step
 from infra.local.expressions import Depends, ExpressionError, RetryExpression, parse_depends, parse_retry
 from infra.local.program import ExitHandler, Leaf, Program, Task
 from infra.local.substitution import CONTROL_CHARACTERS, tags

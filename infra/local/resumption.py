@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from infra.exit_handler import is_exit_node
+from components.contracts.node_names import is_exit_node
 from infra.local.program import Program
 from infra.local.state import LocalRunState, NodeState
 

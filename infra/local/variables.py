@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from infra.exit_handler import is_exit_node
+from components.contracts.node_names import attempt_node, is_exit_node
 from infra.local.events import Phase
 from infra.local.expansion import expand, expand_variables
 from infra.local.program import Leaf, Program, Task
@@ -86,7 +86,7 @@ def _failed(nodes: Mapping[str, NodeState]) -> Iterator[dict[str, Any]]:
     for node in listed:
         for attempt in node.attempts if node.kind == "Retry" else ():
             if attempt.phase in ("Failed", "Error") and not attempt.is_lost:
-                name = f"{node.name}({attempt.attempt})"
+                name = attempt_node(node.name, attempt.attempt)
                 yield _failure(name, node.template, attempt.phase, attempt.message, attempt.finished_at)
 
 

@@ -9,9 +9,8 @@ from datetime import datetime
 from functools import partial
 
 from components.contracts.clock import utc_text
-from infra.exit_handler import EXIT_NODE, is_exit_node
+from components.contracts.node_names import EXIT_NODE, is_exit_node, item_node
 from infra.local.events import Event, NodeCreated, NodeEnded, NodeNoted, Phase
-from infra.local.names import item_name
 from infra.local.program import ExitHandler, Leaf, Program, Task
 from infra.local.retry import End, Wait, after_failure
 from infra.local.state import Fold, NodeState
@@ -132,7 +131,7 @@ class Walk:
         if group.is_fulfilled:
             return
         for index, item in enumerate(group.items):
-            name = item_name(task.name, index, item)
+            name = item_node(task.name, index, item)
             node = self.fold.nodes.get(name)
             if node is None or not node.is_created:
                 self._create_leaf(name, task.name, task.leaf)

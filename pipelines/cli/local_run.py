@@ -1,28 +1,24 @@
 """Runs of the local engine as the command line sees them: found by name, looked at, stopped."""
 
 import getpass
-import re
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from components.contracts.node_names import parse_node_name
 from components.report.logs import LogFile, tail
 from components.storage.base import ObjectStore, open_store
 from components.storage.location import StoreOptions
-from infra.exit_handler import is_exit_node
 from infra.local import client
 from infra.local.run_dir import RunDir, RunInfo
-from infra.local.state import NodeState
 
 if TYPE_CHECKING:
     # Imported where they are used: `logs` must not pay for building the models that only the view needs.
     from components.contracts.records import RunRecord
     from components.contracts.run_view import EngineView, RunView
     from components.ledger.ledger import Ledger
-
-_ITEM = re.compile(r"^(?P<task>.+)\(\d+:(?P<item>.*)\)$")
 
 
 @dataclass(frozen=True)
@@ -96,7 +92,7 @@ class LocalRun:
         state = self.folder.state()
         view = engine_view(state, is_alive=is_alive, tasks=self._tasks, asked=self.folder.stop_request())
         ends = {
-            task_of(node): tail(self.folder.path / node.log_path)
+            parse_node_name(node.name).stage: tail(self.folder.path / node.log_path)
             for node in state.nodes.values()
             if node.phase in ("Failed", "Error") and node.log_path and node.last and not node.last.last_words
         }
@@ -132,7 +128,7 @@ class LocalRun:
     def log_files(self) -> list[LogFile]:
         """Every attempt's output, oldest first."""
         return [
-            LogFile(task_of(node), self.folder.path / attempt.log_path, attempt.started_at)
+            LogFile(parse_node_name(node.name).stage, self.folder.path / attempt.log_path, attempt.started_at)
             for node in self.folder.state().nodes.values()
             for attempt in node.attempts
         ]
@@ -150,11 +146,3 @@ def who() -> str:
     except (KeyError, OSError):
         user = "somebody"
     return f"{user}@{socket.gethostname()}"
-
-
-def task_of(node: NodeState) -> str:
-    """`shard-task(1:1)` -> `shard-task-1`, `onExit[0].finish` -> `finish`: what the stage calls itself."""
-    match = _ITEM.match(node.name)
-    if match:
-        return f"{match['task']}-{match['item']}"
-    return "finish" if is_exit_node(node.name) else node.name
