@@ -198,6 +198,15 @@ def test_the_namespaces_quota_ends_what_would_eat_the_cluster_and_init_container
     ours.place.kubectl("delete", "pod", "modest", "--wait=false")
 
 
+def test_a_pod_that_would_push_other_tenants_from_their_nodes_is_refused(teams: tuple[Team, Team]) -> None:
+    ours, _ = teams
+    spec = a_job("x", ours.place.image, queue="main")["spec"]["template"]["spec"]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pushy"},
+           "spec": {**spec, "priorityClassName": "system-node-critical"}}  # fmt: skip
+    said = ours.place.kubectl("apply", "--filename", "-", stdin=json.dumps(pod), may_fail=True)
+    assert "exceeded quota: argosy-other-priorities" in said
+
+
 def test_what_one_tenant_borrows_the_other_gets_back_and_no_more_is_taken(teams: tuple[Team, Team]) -> None:
     ours, theirs = teams
     theirs.place.kubectl("delete", "job", "--all", "--ignore-not-found")

@@ -38,7 +38,7 @@ def render(tenant: Tenant) -> dict[str, list[Manifest]]:
     """Objects by file name; the kustomization is among them."""
     files = {
         "namespace.yaml": [_namespace(tenant)],
-        "quota.yaml": [_resource_quota(tenant), _limit_range(tenant)],
+        "quota.yaml": [_resource_quota(tenant), _no_other_priorities(tenant), _limit_range(tenant)],
         "queue.yaml": list(_queues(tenant)),
         "access.yaml": list(_access(tenant)),
         "network.yaml": list(_network(tenant)),
@@ -83,6 +83,20 @@ def _resource_quota(tenant: Tenant) -> Manifest:
     return {
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": _metadata(tenant, "argosy"),
         "spec": {"hard": {**hard, "pods": str(tenant.max_pods), **_OBJECTS}},
+    }  # fmt: skip
+
+
+def _no_other_priorities(tenant: Tenant) -> Manifest:
+    """No pod of another PriorityClass than the tenant may use: `system-node-critical` is open to every namespace, and
+    for a pod that has it the scheduler ends those of other tenants.
+    """
+    allowed = sorted(set(tenant.priority_classes))
+    scope: list[Manifest] = [{"scopeName": "PriorityClass", "operator": "Exists"}]
+    if allowed:
+        scope.append({"scopeName": "PriorityClass", "operator": "NotIn", "values": allowed})
+    return {
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": _metadata(tenant, "argosy-other-priorities"),
+        "spec": {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": scope}},
     }  # fmt: skip
 
 

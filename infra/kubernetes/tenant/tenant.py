@@ -1,5 +1,9 @@
 """A tenant: a team's namespace, its share of the cluster and who belongs to it, as a file of ten lines says."""
 
+import difflib
+import ipaddress
+import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,18 +24,67 @@ def _free_name(name: str) -> str:
 
 
 def _quantity(text: str) -> str:
-    if parse_quantity(text) < 0:
+    value = parse_quantity(text)
+    if value < 0:
         raise ValueError(f"{text!r} is negative")
+    if value > _MOST:
+        raise ValueError(f"{text!r} is more than Kubernetes can count")
     return text
+
+
+def _resources(amounts: dict[str, str]) -> dict[str, str]:
+    wrong = [
+        f"{name} is nothing that a container asks for; write cpu, memory, ephemeral-storage, "
+        "or a device such as nvidia.com/gpu"
+        for name in sorted(amounts)
+        if name not in _STANDARD and not _DEVICE.fullmatch(name)
+    ]
+    wrong += [
+        f"{name}: {amount!r} is no whole number, and devices cannot be shared"
+        for name, amount in sorted(amounts.items())
+        if "/" in name and parse_quantity(amount) % 1
+    ]
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    return amounts
+
+
+def _subject(text: str) -> str:
+    if not re.fullmatch(r"(user|group):\S+", text):
+        raise ValueError(f"{text!r} is nobody; write user:NAME or group:NAME, as the cluster's sign-in names them")
+    if not text.isprintable():
+        raise ValueError(f"{text!r} has characters that cannot be seen; whoever reads it would take it for another")
+    return text
+
+
+def _network(text: str) -> str:
+    try:
+        if "/" not in text:
+            raise ValueError
+        return str(ipaddress.ip_network(text))
+    except ValueError:
+        example = "10.0.0.0/8 or 2001:db8::/64, with no bit set beyond the prefix"
+        raise ValueError(f"{text!r} is no network; write for example {example}") from None
+
+
+def _by_digest(image: str) -> str:
+    if not re.fullmatch(r"[^\s@]+@sha256:[0-9a-f]+", image):
+        raise ValueError(f"{image!r} has no digest, so it could become other code; write NAME@sha256:…")
+    return image
+
+
+_MOST = Decimal(2**63 - 1)
+_STANDARD = frozenset(("cpu", "memory", "ephemeral-storage"))
+_DEVICE = re.compile(r"(?!requests\.)[a-z0-9][-a-z0-9.]*/[a-zA-Z0-9][-a-zA-Z0-9_.]*")
 
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
 Quantity = Annotated[str, AfterValidator(_quantity)]
-ResourceName = Annotated[str, StringConstraints(pattern=r"^([a-z0-9][-a-z0-9.]*/)?[a-zA-Z0-9][-a-zA-Z0-9_.]*$")]
-Resources = dict[ResourceName, Quantity]
-Subject = Annotated[str, StringConstraints(pattern=r"^(user|group):[^\s]+$")]
+Resources = Annotated[dict[str, Quantity], AfterValidator(_resources)]
+Subject = Annotated[str, AfterValidator(_subject)]
 """`user:kim` or `group:vision`, as the cluster's sign-in names them."""
-Network = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F.:]+/\d{1,3}$")]
+Network = Annotated[str, AfterValidator(_network)]
+ClassName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
 
 
 class Tenant(BaseModel):
@@ -61,7 +114,11 @@ class Tenant(BaseModel):
     """What shard, preflight, launch, verify and retain may take beside the gangs."""
     max_pods: Annotated[int, Field(ge=10, le=100_000)] = 500
     """Pods at a time, gangs and stages together."""
-    platform_image: Annotated[str, StringConstraints(pattern=r"^\S+$")] | None = None
+    priority_classes: list[ClassName] = []
+    """PriorityClasses that its pods may have. The scheduler ends pods of others, any tenant's, to make room for a
+    higher one, whatever queues say; so by default none. A cluster whose default is a class needs that one here.
+    """
+    platform_image: Annotated[str, AfterValidator(_by_digest)] | None = None
     """Image of the janitor, by digest. Default: no janitor, so `lost_node: force_after` is refused there."""
     egress: list[Network] | None = None
     """Networks its gangs may reach beside each other and DNS, for example the storage's: [10.0.0.0/8]. Default: all."""
@@ -99,6 +156,9 @@ def read_tenants(paths: list[Path]) -> list[Tenant]:
         except ValidationError as error:
             problems += [Problem(f"{path} {path_of(item['loc'])}".strip(), _words(item)) for item in error.errors()]
             continue
+        except RecursionError:
+            problems.append(Problem(str(path), "cannot be read: it is nested too deeply"))
+            continue
         except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
             problems.append(Problem(str(path), f"cannot be read: {' '.join(str(error).split())}"))
             continue
@@ -135,7 +195,19 @@ def _load(path: Path) -> Any:
 
 
 def _words(item: Any) -> str:
-    text = str(item["msg"]).removeprefix("Value error, ")
-    if item["type"] == "string_type":
-        text = f'{item["input"]!r} is no text; put it in quotes, as in "64"'
-    return text
+    kind, name = item["type"], str(item["loc"][-1]) if item["loc"] else ""
+    if kind == "extra_forbidden":
+        close = difflib.get_close_matches(name, Tenant.model_fields, n=1)
+        return f"is no field; did you mean {close[0]}?" if close else f"is no field; there are {_FIELDS}"
+    if kind == "missing":
+        return "is missing"
+    if kind == "model_type":
+        return "is no mapping of fields to values, such as `name: vision`"
+    if kind == "string_type":
+        return f'{item["input"]!r} is no text; put it in quotes, as in "64"'
+    if kind == "string_pattern_mismatch":
+        return f"{item['input']!r} is no name; use lowercase letters, digits and hyphens, a letter first"
+    return str(item["msg"]).removeprefix("Value error, ")
+
+
+_FIELDS = ", ".join(Tenant.model_fields)

@@ -66,6 +66,19 @@ def test_the_quota_holds_gangs_what_they_may_borrow_and_the_stages(tmp_path: Pat
     assert not [name for name in hard if name.startswith("limits.")]
 
 
+def test_no_pod_has_a_priority_that_ends_those_of_other_tenants_unless_the_file_says_which(tmp_path: Path) -> None:
+    def scope(text: str) -> Any:
+        spec = objects(a_tenant(tmp_path, text), "ResourceQuota")["argosy-other-priorities"]["spec"]
+        assert spec["hard"] == {"pods": "0"}
+        return spec["scopeSelector"]["matchExpressions"]
+
+    any_class = {"scopeName": "PriorityClass", "operator": "Exists"}
+    assert scope(TEN_LINES) == [any_class]
+    assert scope(f"{TEN_LINES}priority_classes: [team-low, team-high]\n") == [
+        any_class, {"scopeName": "PriorityClass", "operator": "NotIn", "values": ["team-high", "team-low"]},
+    ]  # fmt: skip
+
+
 def test_containers_without_requests_get_some_and_no_limit(tmp_path: Path) -> None:
     (limit,) = objects(a_tenant(tmp_path), "LimitRange")["argosy"]["spec"]["limits"]
     assert limit == {"type": "Container", "defaultRequest": {"cpu": "50m", "memory": "64Mi"}}
@@ -189,17 +202,26 @@ def test_the_janitor_comes_with_an_image_and_acts_in_the_namespace_only(tmp_path
     [
         ("name: kube-x\n", "kube-x is a namespace of the cluster's own"),
         ("name: argo\n", "argo is a namespace of the cluster's own"),
-        ("name: Vision\n", "name: String should match"),
+        ("name: Vision\n", "name: 'Vision' is no name; use lowercase letters"),
         ("members: []\n", "members: List should have at least 1 item"),
-        ("members: [kim]\n", "members[0]: String should match"),
+        ("members: [kim]\n", "members[0]: 'kim' is nobody; write user:NAME or group:NAME"),
         ("quota: {cpu: 4}\n", "quota.cpu: 4 is no text; put it in quotes"),
         ('quota: {cpu: "lots"}\n', "'lots' is no quantity"),
         ('quota: {cpu: "-4"}\n', "'-4' is negative"),
         ('borrow: {cpu: "4"}\n', "borrow has no meaning without cohort"),
-        ('cohort: c\nborrow: {gpu: "4"}\n', "borrow names gpu, of which quota has none"),
+        ('cohort: c\nborrow: {x.com/gpu: "4"}\n', "borrow names x.com/gpu, of which quota has none"),
+        ('quota: {pods: "7", requests.cpu: "4"}\n', "pods is nothing that a container asks for"),
+        ('quota: {nvidia.com/gpu: "0.5"}\n', "nvidia.com/gpu: '0.5' is no whole number"),
+        ('quota: {cpu: "1e999999"}\n', "'1e999999' is more than Kubernetes can count"),
+        ('members: ["user:k\\u202eim"]\n', "has characters that cannot be seen"),
+        ("egress: [999.1.1.1/8]\n", "egress[0]: '999.1.1.1/8' is no network"),
+        ("egress: [10.0.0.1/8]\n", "egress[0]: '10.0.0.1/8' is no network"),
+        ("platform_image: registry.example/argosy:1\n", "platform_image: 'registry.example/argosy:1' has no digest"),
+        ("nane: a\n", "nane: is no field; did you mean name?"),
+        ("readers: " + "[" * 3000, "is nested too deeply"),
         ("cluster_queue: shared\nflavor: h100\n", "cohort and flavor have no meaning with it"),
         ("max_pods: 1\n", "max_pods: Input should be greater than or equal to 10"),
-        ("qouta: {}\n", "qouta: Extra inputs are not permitted"),
+        ("qouta: {}\n", "qouta: is no field; did you mean quota?"),
         ("name: a\nname: b\n", "name stands there twice"),
     ],
 )
