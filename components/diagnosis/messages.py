@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from components.diagnosis.finding import Life, Urgency
+from components.diagnosis.never_granted import never_granted
 from components.diagnosis.phrases import PHRASES
 from components.diagnosis.verdict import Actor
 
 _IMAGE = re.compile(r'(?:image|reference) \\?"([^"\\]+)\\?"')
+_ASK_LESS = (
+    "ask for less (launch.resources, a stage's resources, a priority_class or device that the quota does not allow), "
+    "or have the quota raised"
+)
 _IS_IMAGE = re.compile(r"ErrImagePull|ImagePullBackOff|ImageInspectError|[Ff]ailed to pull image|Back-off pulling")
 
 
@@ -40,6 +45,12 @@ def understood(message: str) -> Meaning | None:
         if match:
             name = next((group for group in match.groups() if group), "")
             cause = phrase.cause.replace("{image}", f" {image}" if image else "").replace("{0}", name or "not named")
+            too_much = never_granted(message) if phrase.reason == "NamespaceQuota" else ""
+            if too_much:
+                return Meaning(
+                    phrase.reason, f"quota {name} of the namespace never grants so much ({too_much})", Actor.SUBMITTER,
+                    _ASK_LESS, phrase.life, Urgency.BLOCKED, name,
+                )  # fmt: skip
             return Meaning(
                 phrase.reason, cause, phrase.actor, phrase.action, phrase.life, phrase.urgency, name + image
             )  # fmt: skip

@@ -321,6 +321,10 @@ ADVERSARIAL: tuple[Row, ...] = (
         creating(), jobs=(_job,), jobsets=(a_jobset(),), events=(
             an_event(_job, "FailedCreate", "exceeded quota: team", 15), an_event(_job, "SuccessfulCreate", "pod x", 20))),
      "Starting", "wait", ()),
+    ("a quota that is full now is waited for", evidence(
+        jobs=(_job,), jobsets=(a_jobset(),), events=(an_event(
+            _job, "FailedCreate", "exceeded quota: team, requested: pods=1, used: pods=9, limited: pods=9", 15),)),
+     "NamespaceQuota", "wait", ("team",)),
     ("an older generation's trouble is not this one's", evidence(
         waiting("ErrImagePull", "x: not found") | {"metadata": a_pod(0, generation=1)["metadata"]},
         unscheduled("0/2 nodes are available: 2 Insufficient nvidia.com/gpu.") | {

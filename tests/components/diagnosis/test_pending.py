@@ -14,6 +14,18 @@ from components.diagnosis.pending import explain_pending
         ("Unschedulable: 0/2 nodes are available: 2 Insufficient memory.", "MemoryShortage", "wait"),
         ("Unschedulable: 0/2 nodes are available: 2 node(s) failed frobnication.", "Unknown", "admin"),
         ('pods "x" is forbidden: exceeded quota: team, requested: pods=1', "NamespaceQuota", "wait"),
+        (
+            'pods "x" is forbidden: exceeded quota: team, requested: pods=1,requests.cpu=2, '
+            "used: pods=9,requests.cpu=1, limited: pods=10,requests.cpu=2", "NamespaceQuota", "wait",
+        ),
+        (
+            'pods "x" is forbidden: exceeded quota: team, requested: requests.cpu=3010m, used: requests.cpu=0, '
+            "limited: requests.cpu=2", "NamespaceQuota", "you",
+        ),
+        (
+            'pods "x" is forbidden: exceeded quota: argosy-other-priorities, requested: pods=1, used: pods=0, '
+            "limited: pods=0", "NamespaceQuota", "you",
+        ),
         ('pods "x" is forbidden: violates PodSecurity "restricted:latest": hostNetwork', "PodSecurity", "admin"),
         ("PodInitializing", "Pending", "wait"),
         ("", "Pending", "wait"),
