@@ -4,12 +4,18 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import StringConstraints
 
 from components.contracts.clock import UtcText
 from components.contracts.document import DamagedDocument, Document
-from components.contracts.names import RunName
 from components.errors import EnvironmentUnfit
+
+WORKFLOW_NAME = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+"""Whatever a Workflow or a label's value can be called. Who starts a run elsewhere need not keep to our names for runs:
+its stages refuse such a name, and people still want to see the run and hear why it failed.
+"""
 
 
 class Place(Document):
@@ -27,7 +33,7 @@ class Place(Document):
 class Submitted(Document):
     """One run of a cluster, as it was submitted."""
 
-    run: RunName
+    run: Annotated[str, StringConstraints(pattern=WORKFLOW_NAME, max_length=253)]
     experiment: str
     model_version: str
     place: Place

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from components.contracts.clock import now_text, parse_utc
+from components.contracts.cluster_names import RUN_LABEL
 from components.contracts.names import new_run_name
 from components.contracts.stop import StopRequest
 from components.errors import ArgosyError, BadInput
@@ -97,8 +98,15 @@ class ClusterRun:
         )  # fmt: skip
 
     def workflows(self) -> "list[Workflow]":
-        """Every Workflow of the run that is still there, oldest first."""
+        """Every Workflow of the run that is still there, oldest first.
+
+        One that was started by other means than `submit` is labelled when Argo's controller takes it up. Until then
+        its name says whose it is.
+        """
         found = self.argo.list(labels=runs_selector(self.name))
+        if not found:
+            own = self.argo.read(self.name)
+            found = [own] if own is not None and RUN_LABEL not in (own["metadata"].get("labels") or {}) else []
         return sorted(found, key=lambda item: (item["metadata"].get("creationTimestamp", ""), item["metadata"]["name"]))
 
     def newest(self) -> "Workflow | None":

@@ -1,5 +1,6 @@
 """Finds runs that went to a cluster: by what was noted when they were submitted from here, else by asking it."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -7,7 +8,7 @@ from components.contracts.clock import now_text
 from components.contracts.cluster_names import EXPERIMENT_LABEL, RUN_LABEL
 from components.errors import BadInput
 from infra.argo.submission import MODEL_VERSION_LABEL, runs_selector
-from infra.argo.submitted import Submitted, matches, submitted_run, submitted_runs
+from infra.argo.submitted import WORKFLOW_NAME, Submitted, matches, submitted_run, submitted_runs
 from infra.argo.view import storage_environment_of, storage_of
 from infra.local import client
 from pipelines.cli.cluster_run import ClusterRun
@@ -25,6 +26,8 @@ _IF_DELETED = (
 
 def find_cluster_run(name: str, target: Target) -> ClusterRun | None:
     """The run of that name, or None where neither this machine's notes nor, unless it is local, `target` know it."""
+    if not re.fullmatch(WORKFLOW_NAME, name):  # it would become part of a path, and of a label selector
+        raise BadInput("NoSuchRun", f"no run can be called {name[:100]!r}", "`runs` lists those there are")
     submitted = submitted_run(client.home(), name)
     if submitted is not None:
         return ClusterRun(submitted, target)
@@ -62,7 +65,7 @@ def _run_of_others(name: str, target: Target) -> ClusterRun:
     workflow = found[-1] if found else argo.read(name)
     if workflow is None:
         raise BadInput("NoSuchRun", f"there is no Workflow of a run {name} in {argo.place}", _IF_DELETED)
-    return _found(name, workflow, target, argo)
+    return _found(run_of(workflow), workflow, target, argo)
 
 
 def _found(name: str, workflow: "Workflow", target: Target, argo: "Argo") -> ClusterRun:

@@ -111,6 +111,49 @@ def test_a_right_that_is_missing_is_named_and_the_rest_is_told(
     assert "unseen  nodes: Forbidden:" in out
 
 
+def _put_from_template(server: FakeApiServer, name: str) -> None:
+    """As a webhook, a schedule or a person makes it; labels come when the controller takes it up."""
+    spec = {"workflowTemplateRef": {"name": "tiny"}}
+    server.put(
+        f"/apis/argoproj.io/v1alpha1/namespaces/{NAMESPACE}/workflows/{name}", {"metadata": meta(name), "spec": spec}
+    )
+
+
+def test_a_workflow_that_nobody_has_taken_up_and_labelled_is_not_gone(
+    server: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _put_from_template(server, "tiny-0123456789")
+
+    code, out, _ = why(capsys, "tiny-0123456789", "--target", "kubernetes")
+
+    assert code == 0
+    assert out.startswith("ArgoSilent: ")
+
+
+def test_a_workflow_with_a_name_that_no_run_may_have_is_explained_and_listed(
+    server: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _put_from_template(server, "7.dots")
+    labels = {"app.kubernetes.io/managed-by": "argosy", "argosy.dev/run": "7.dots"}
+    server.objects[f"/apis/argoproj.io/v1alpha1/namespaces/{NAMESPACE}/workflows/7.dots"]["metadata"]["labels"] = labels
+
+    assert why(capsys, "7.dots", "--target", "kubernetes")[0] == 0
+    assert run(["runs", "--target", "kubernetes"]) == 0
+    assert "7.dots" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a b", "a,argosy.dev/run=b", "-x/y"])
+def test_what_no_run_can_be_called_is_not_asked_for(
+    server: FakeApiServer, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    before = len(server.asked)
+    code, _, told = why(capsys, "--target", "kubernetes", "--", name)
+
+    assert code == 78
+    assert told.startswith("NoSuchRun: no run can be called ")
+    assert len(server.asked) == before
+
+
 def _refuse(server: FakeApiServer, ending: str, message: str) -> None:
     """Every request for that path, in whichever order they come."""
 
