@@ -182,7 +182,15 @@ def _task_nodes(workflow: Workflow, nodes: Mapping[str, dict[str, Any]]) -> Iter
             )
         else:
             attempts = [node] if kind == "Pod" else []
-        yield _node(_name(node, name).stage, node, attempts)
+        yield _node(_name(node, name).stage, _settled(node, attempts) if is_over(workflow) else node, attempts)
+
+
+def _settled(node: Mapping[str, Any], attempts: list[dict[str, Any]]) -> Mapping[str, Any]:
+    """Of a Workflow that is over: Argo leaves a Retry node `Running` for ever that ends after a stop."""
+    last = attempts[-1] if attempts else node
+    if node.get("phase") != "Running" or last.get("phase") in ("Pending", "Running"):
+        return node
+    return {**node, "phase": last.get("phase"), "finishedAt": last.get("finishedAt")}
 
 
 def _node(task: str, node: Mapping[str, Any], attempts: list[dict[str, Any]]) -> EngineNode:

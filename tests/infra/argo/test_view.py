@@ -152,6 +152,20 @@ def test_a_stop_says_who_asked_and_is_83_whatever_the_stages_ended_with() -> Non
     assert (other.by, other.force) == ("somebody with Argo", True)
 
 
+def test_a_retry_that_argo_leaves_running_after_a_stop_ended_as_its_last_attempt_did() -> None:
+    nodes = (
+        node("launch", "Retry", "Running", children=("launch(0)",)),
+        attempt(
+            "launch", 0, "Failed", outputs={"exitCode": "83"}, finishedAt="2026-11-29T18:03:00Z",
+            message="main: Error (exit code 83): StopRequested: a stop was requested",
+        ),
+    )  # fmt: skip
+
+    over = one(engine_view(workflow(*nodes, phase="Failed", shutdown="Stop")), "launch")
+    assert (over["phase"], over["exit_code"], over["ended_at"]) == ("Failed", 83, "2026-11-29T18:03:00Z")
+    assert one(engine_view(workflow(*nodes, shutdown="Stop")), "launch")["phase"] == "Running"
+
+
 def test_the_workflows_deadline_is_83_and_a_lost_pod_has_no_code() -> None:
     late = workflow(
         node("launch", "Retry", "Failed", children=("launch(0)",), message="Step exceeded its deadline"),
