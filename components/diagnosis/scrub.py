@@ -26,8 +26,9 @@ _PATTERNS = (
     re.compile(r"(?<=://)[^/\s:@\"']+:[^/\s@\"']+(?=@)"),
     re.compile(r"-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|$)", re.DOTALL),
 )
+# `NoCredentials:` is a reason of ours: what follows it is a sentence.
 _NAMED = re.compile(
-    r"(?i)([\w-]*(?:password|passwd|secret[_-]?(?:access[_-]?)?key|access[_-]?key(?:[_-]?id)?|api[_-]?key|auth[_-]?token|"
+    r"(?i)(?<![\w-])(?!NoCredentials:)([\w-]*(?:password|passwd|secret[_-]?(?:access[_-]?)?key|access[_-]?key(?:[_-]?id)?|api[_-]?key|auth[_-]?token|"
     r"session[_-]?token|credential|private[_-]?key|(?<![a-z])token)s?[\"']?\s*[=:]\s*[\"']?)([^\s\"',;&]{4,})"
 )
 

@@ -28,6 +28,8 @@ CANARY = "canary-7c21e0"
         ("--password hunter22 --password=hunter22", f"--password hunter22 --password={MASK}"),
         ("0/2 nodes are available: 2 Insufficient nvidia.com/gpu.", "0/2 nodes are available: 2 Insufficient "
          "nvidia.com/gpu."),
+        ("PreflightFailed: NoCredentials: cannot write", "PreflightFailed: NoCredentials: cannot write"),
+        ("s3.Credentials: wJalrXUtnFEMI", f"s3.Credentials: {MASK}"),
         ('secret "s3-credentials" not found', 'secret "s3-credentials" not found'),
     ],
 )  # fmt: skip
