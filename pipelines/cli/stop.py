@@ -45,7 +45,8 @@ def stop(run: str | None, force: bool, place: PlaceOptions, output: str) -> None
     elif force:
         click.echo(f"{found.name} was killed; `resume {found.name}` continues it from its newest good checkpoint")
     else:
-        click.echo(f"{found.name} is stopping; `status {found.name}` shows how far it is, `stop --force` kills it")
+        name = found.name
+        click.echo(f"{name} is stopping; `status {name}` shows how far it is, `stop {name} --force` kills it")
 
 
 def _wait_until_gone(run: LocalRun) -> None:
