@@ -136,12 +136,19 @@ def next_action(
         return _about_the_queue(seen.queue, seen.since_queued, queue_seconds)
     if _is_left_behind(seen, limits):
         return RemoveGang(StopCause.LEFT_BEHIND)
-    if not has_started(seen.state):
+    if not has_started(seen.state) or _gave_up_waiting(seen):
         is_late = seen.since_creation >= limits.start_seconds + START_SLACK_SECONDS
         return StopGang(StopCause.START_DEADLINE) if is_late else Wait()
     if seen.since_news >= SILENT_FLUSHES * flush_seconds and not _has_exited(seen, node_rank=0):
         return RemoveGang(StopCause.SILENT)
     return Wait()
+
+
+def _gave_up_waiting(seen: Observation) -> bool:
+    """Agents end their wait for a program whose image does not come at about the time we do; their pods stay."""
+    state = seen.state
+    is_given_up = state is not None and state.state.is_final and not state.attempts
+    return is_given_up and any(agent.phase is AgentPhase.PENDING for agent in seen.agents)
 
 
 def _decide(seen: Observation, stopping: Stopping | None, budget: Budget) -> Decision:

@@ -4,7 +4,7 @@ import pytest
 
 from components.contracts.gang import GangLimits, GangState
 from components.contracts.lifecycle import RunState
-from components.launch.backend import AgentStatus
+from components.launch.backend import AgentPhase, AgentStatus
 from components.launch.failure_policy import Finish, NewGeneration, StopCause
 from components.launch.gang import Action, Observation, RemoveGang, StopGang, Stopping, Wait, next_action
 from tests.components.launch.values import a_budget, a_state, an_attempt, exited, running
@@ -45,6 +45,16 @@ def test_a_gang_that_starts_has_until_shortly_after_limits_start() -> None:
 def test_a_gang_of_which_nothing_was_heard_has_until_shortly_after_limits_start() -> None:
     assert act(state=None, created=102.9, news=102.9) == Wait()
     assert act(state=None, created=103.0, news=103.0) == StopGang(StopCause.START_DEADLINE)
+
+
+def test_agents_that_gave_up_on_a_program_whose_image_does_not_come_have_not_started() -> None:
+    given_up = a_state(RunState.FAILED, exit_code=92, reason="GuardLost", num_joined=0)
+    waiting = (AgentStatus(0, AgentPhase.PENDING), AgentStatus(1, AgentPhase.PENDING))
+
+    assert act(agents=waiting, state=given_up, created=102.9) == Wait()
+    assert act(agents=waiting, state=given_up, created=103.0) == StopGang(StopCause.START_DEADLINE)
+    # Those whose program began leave by themselves, and say why.
+    assert act(state=given_up, created=103.0) == Wait()
 
 
 def test_a_stop_goes_to_the_gang_once() -> None:
