@@ -175,7 +175,7 @@ def test_roles_need_a_namespace() -> None:
 
 @pytest.mark.parametrize(
     "gitops", ["schedules: ['61']", "schedules: ['* * * * * *']", "schedules: ['@reboot']", "branch: \"a'b\"",
-               "branch: 'a b'", "branch: ../x", "timezone: '; x'"]
+               "branch: 'a b'", "branch: ../x", "branch: refs/heads/main", "timezone: '; x'", "timezone: Local"]
 )  # fmt: skip
 def test_what_would_not_be_a_schedule_or_a_branch_is_refused(gitops: str) -> None:
     with pytest.raises(BadInput):
