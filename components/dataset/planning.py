@@ -6,7 +6,7 @@ middle changes the shard it falls into, and soon the shards after it are the sam
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from components.contracts.dataset import DataOptions, OverLong, PackingOptions
@@ -165,18 +165,15 @@ def extract(item: Input, options: PackingOptions) -> Extract:
     return Extract(item, item.start, min(size, kept) if item.end < 0 else item.end, closes=False)
 
 
-def count_extract(taken: Extract, options: PackingOptions, count: Callable[[str, int], None]) -> None:
-    """Tell `count` what it adds to the counts of a shard."""
-    item, over_long = taken.item, options.over_long
-    count("input_bytes", taken.end - taken.start)
-    if item.start:
-        return
-    count("num_inputs", 1)
-    if not item.size:
-        count("num_empty", 1)
-        return
-    is_long = item.size >= options.sequence_length
-    if is_long and over_long in _COUNTED_AS:
-        count(_COUNTED_AS[over_long], 1)
-    if not is_long or over_long in ("split", "truncate"):
-        count("num_documents", 1)
+def count_extracts(taken: Sequence[Extract], options: PackingOptions, count: Callable[[str, int], None]) -> None:
+    """Tell `count` what they add to the counts of a shard."""
+    sizes = [item.size for item, _, _, _ in taken if not item.start]
+    num_full, num_long = len(sizes) - sizes.count(0), sum(size >= options.sequence_length for size in sizes)
+    found = {
+        "input_bytes": sum(end - start for _, start, end, _ in taken), "num_inputs": len(sizes),
+        "num_empty": sizes.count(0), _COUNTED_AS.get(options.over_long, ""): num_long,
+        "num_documents": num_full if options.over_long in ("split", "truncate") else num_full - num_long,
+    }  # fmt: skip
+    for name, number in found.items():
+        if name and number:
+            count(name, number)

@@ -34,7 +34,7 @@ from components.dataset.formats.tokens import TokensWriter, TooLong
 from components.dataset.inputs import Entry
 from components.dataset.output import Output, Outputs, Spares
 from components.dataset.sources.findings import NAMED, Findings, TooManyBadRecords
-from components.dataset.sources.read import Documents, Part, documents, samples
+from components.dataset.sources.read import Documents, Measured, Part, documents, samples
 from components.dataset.tokenizer import Encode
 from components.errors import BadInput, Problem
 from components.shard.allocator import keep_freed_memory
@@ -92,6 +92,9 @@ class Packer:
         writer = TokensWriter(options, self._encode, outputs)
         try:
             for found in documents(entry.inputs, self._blobs, findings, self._read, options):
+                if isinstance(found, Measured):
+                    writer.add_measured(found.texts, found.closes)
+                    continue
                 if isinstance(found, Part):
                     writer.add_piece(found.data, is_last=found.is_last, closes=found.closes)
                     continue

@@ -68,6 +68,14 @@ class TokensWriter:
         (tokens,) = self._encode([data])
         self._packer.add(tokens, is_last=is_last, closes=closes)
 
+    def add_measured(self, texts: Sequence[Value], closes: Sequence[bool]) -> None:
+        """Whole documents that were measured and counted when the shard was planned; bytes only."""
+        self._held.extend(texts)
+        self._closes.extend(closes)
+        self._num_held += sum(map(len, texts))
+        if self._num_held >= _HELD_TOKENS:
+            self._pack_held()
+
     def add_documents(
         self, texts: Sequence[Value], *, where: Callable[[int], str], refuse: Callable[[int, str], None]
     ) -> None:

@@ -1,14 +1,13 @@
 """Whole files as samples: each by itself, those that share a name together, or each with the label of its folder."""
 
 import functools
-import itertools
 from collections.abc import Iterator, Sequence
 
-from components.dataset.batches import Column, Sample, Value
+from components.dataset.batches import BATCH_BYTES, BATCH_SAMPLES, Batch, Column, Run, Sample, Value
 from components.dataset.blobs import Blobs, Changed, Unreadable
 from components.dataset.inputs import Input
 from components.dataset.sources.findings import Findings
-from components.dataset.sources.pieces import joined, pieces_of, rows_of, whole
+from components.dataset.sources.pieces import Failure, rows_of, wholes_of
 
 NO_SUFFIX = "bin"
 """The field of a file whose name has no suffix."""
@@ -35,33 +34,57 @@ def label_of(path: str) -> str:
     return path.partition("/")[0] if "/" in path else ""
 
 
-def samples(
-    inputs: Sequence[Input], blobs: Blobs, findings: Findings, *, group: bool
-) -> Iterator[tuple[Input, Sample]]:
+def runs(inputs: Sequence[Input], blobs: Blobs, findings: Findings, *, group: bool) -> Iterator[Run]:
     """A sample a file, or with `group` a sample for all files of one name. A file that fails fails its sample."""
-    taken = pieces_of(inputs, blobs, whole)
-    for key, run in itertools.groupby(taken, key=lambda one: split_name(one[0].path)[0] if group else one[0].path):
-        names, values, is_whole = list[str](), list[Value](), True
-        label: int | None = None
-        for item, pieces in run:
-            findings.count("num_inputs")
-            data = joined(pieces)
-            if isinstance(data, Changed | Unreadable):
-                findings.failed(data)
-                is_whole = False
-                continue
-            findings.count("input_bytes", len(data))
-            own, name = split_name(item.path)
-            label = item.extra["label"] if item.extra else None
-            if name in names:
-                findings.reject(item.path, f"another file is the field {name!r} of {key!r} already")
-                continue
-            names.append(name)
-            values.append(data)
-        if names and is_whole:
-            if label is not None:
-                values.append(b"%d" % label)
-            yield item, Sample(own, _columns(tuple(names), label is not None), values)
+    items, keys, columns, values, size = list[Input](), list[str](), tuple[Column, ...](), list[list[Value]](), 0
+    for item, key, has, row in _samples(inputs, blobs, findings, group):
+        if keys and (has is not columns or size > BATCH_BYTES or len(keys) >= BATCH_SAMPLES):
+            yield Run(items[0], [0] * len(keys), Batch(keys, columns, values), items)
+            keys = []
+        if not keys:
+            items, keys, columns, values, size = [], [], has, [[] for _ in has], 0
+        items.append(item)
+        keys.append(key)
+        for column, value in zip(values, row, strict=True):
+            column.append(value)
+            size += len(value)
+    if keys:
+        yield Run(items[0], [0] * len(keys), Batch(keys, columns, values), items)
+
+
+_Row = tuple[Input, str, tuple[Column, ...], list[Value]]
+"""The last file of a sample, its key, columns and values."""
+
+
+def _samples(inputs: Sequence[Input], blobs: Blobs, findings: Findings, group: bool) -> Iterator[_Row]:
+    """There are many, and none of them large: every call for each is felt."""
+    names, row, is_whole, num_bytes = tuple[str, ...](), list[Value](), True, 0
+    last, own, of = inputs[0], "", ""
+    for item, data in wholes_of(inputs, blobs):
+        key, name = split_name(item.path)
+        if (mark := key if group else item.path) != of:
+            if names and is_whole:
+                yield last, own, _columns(names, last.extra is not None), _labelled(row, last)
+            names, row, is_whole, own, of = (), [], True, key, mark
+        last = item
+        if isinstance(data, Failure):
+            findings.failed(data)
+            is_whole = False
+            continue
+        num_bytes += len(data)
+        if name in names:
+            findings.reject(item.path, f"another file is the field {name!r} of {key!r} already")
+            continue
+        names = (*names, name)
+        row.append(data)
+    if names and is_whole:
+        yield last, own, _columns(names, last.extra is not None), _labelled(row, last)
+    findings.count("num_inputs", len(inputs))
+    findings.count("input_bytes", num_bytes)
+
+
+def _labelled(row: list[Value], item: Input) -> list[Value]:
+    return row if item.extra is None else [*row, b"%d" % item.extra["label"]]
 
 
 def rows(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[tuple[Input, Sample]]:

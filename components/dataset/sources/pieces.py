@@ -92,6 +92,27 @@ def joined(pieces: Iterator[Piece]) -> bytes | Failure:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def wholes_of(inputs: Iterable[Input], blobs: Blobs) -> Iterator[tuple[Input, bytes | Failure]]:
+    """For each input its range as a whole."""
+    if blobs.in_flight > 1:
+        for item, pieces in pieces_of(inputs, blobs, whole):
+            yield item, joined(pieces)
+        return
+    read = blobs.read
+    for item in inputs:
+        _, _, size, _, start, end, _ = item
+        if end < 0:
+            end = size
+        if end - start > READ_BYTES:
+            yield item, joined(_read_now(item, whole(item), blobs))
+            continue
+        try:
+            data: bytes | Failure = read(item, start, end)
+        except (Changed, Unreadable) as failure:
+            data = failure
+        yield item, data
+
+
 def rows_of(inputs: Sequence[Input], blobs: Blobs) -> Iterator[tuple[Input, bytes | Failure]]:
     """For each input its range as a whole; neighbours in one object are read at once."""
     runs = list(_runs(inputs))

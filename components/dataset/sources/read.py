@@ -7,14 +7,17 @@ from itertools import groupby, starmap
 from typing import NamedTuple
 
 from components.contracts.dataset import PackingOptions, ReadOptions
-from components.dataset.batches import Column, Run, Sample, Value, conform, runs_of
+from components.dataset.batches import Column, Run, Value, conform, runs_of
 from components.dataset.blobs import READ_BYTES, Blobs, Changed, Unreadable
 from components.dataset.inputs import Input
-from components.dataset.planning import Extract, count_extract, extract
+from components.dataset.planning import Extract, count_extracts, extract
 from components.dataset.sources import files, json_lines, lines, tar
 from components.dataset.sources.findings import Findings, damaged
-from components.dataset.sources.pieces import joined, pieces_of, stretches, whole
+from components.dataset.sources.pieces import Failure, pieces_of, stretches, wholes_of
 from components.dataset.tokenizer import BYTES
+
+_MEASURED_BYTES, _MEASURED = 64 << 10, 256
+"""So many small files are handed over together: every call for a file by itself would be felt."""
 
 
 class Documents(NamedTuple):
@@ -25,8 +28,16 @@ class Documents(NamedTuple):
     texts: Sequence[Value]
 
 
+class Measured(NamedTuple):
+    """Documents of bytes that were measured when they were planned."""
+
+    texts: list[Value]
+    closes: list[bool]
+    """Whether an end-of-document id follows, for each."""
+
+
 class Part(NamedTuple):
-    """A document of bytes, or a piece of one, that was measured when it was planned."""
+    """A piece of such a document, or all of it."""
 
     data: Value
     is_last: bool
@@ -36,7 +47,7 @@ class Part(NamedTuple):
 
 def documents(
     inputs: Sequence[Input], blobs: Blobs, findings: Findings, read: ReadOptions, options: PackingOptions
-) -> Iterator[Documents | Part]:
+) -> Iterator[Documents | Measured | Part]:
     """The documents of format tokens, in order."""
     for kind, run in groupby(inputs, key=lambda item: item.kind):
         some = list(run)
@@ -83,14 +94,9 @@ def _runs(kind: str, inputs: list[Input], blobs: Blobs, findings: Findings, read
 
         names = [field.name for field in read.fields]
         return parquet.runs(inputs, blobs, findings, key_field=read.key_field, names=names)
-    return runs_of(_samples(kind, inputs, blobs, findings))
-
-
-def _samples(kind: str, inputs: list[Input], blobs: Blobs, findings: Findings) -> Iterator[tuple[Input, int, Sample]]:
     if kind == "row":
-        return ((item, item.start, sample) for item, sample in files.rows(inputs, blobs, findings))
-    found = files.samples(inputs, blobs, findings, group=kind == "grouped")
-    return ((item, 0, sample) for item, sample in found)
+        return runs_of((item, item.start, sample) for item, sample in files.rows(inputs, blobs, findings))
+    return files.runs(inputs, blobs, findings, group=kind == "grouped")
 
 
 def _fields(inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOptions) -> Iterator[Documents]:
@@ -113,18 +119,47 @@ def _fields(inputs: list[Input], blobs: Blobs, findings: Findings, read: ReadOpt
 
 
 def _whole(inputs: list[Input], blobs: Blobs, findings: Findings) -> Iterator[Documents]:
-    for item, pieces in pieces_of(inputs, blobs, whole):
+    for item, data in wholes_of(inputs, blobs):
         findings.count("num_inputs")
-        data = joined(pieces)
-        if isinstance(data, Changed | Unreadable):
+        if isinstance(data, Failure):
             findings.failed(data)
         else:
             findings.count("input_bytes", len(data))
             yield Documents(item, (0,), (data,))
 
 
-def _measured(inputs: list[Input], blobs: Blobs, findings: Findings, options: PackingOptions) -> Iterator[Part]:
-    """Documents of bytes, piece by piece."""
+def _measured(
+    inputs: list[Input], blobs: Blobs, findings: Findings, options: PackingOptions
+) -> Iterator[Measured | Part]:
+    """Documents of bytes. Small files of this machine, which are quickly read, many at a time."""
+    for is_small, some in groupby(inputs, key=lambda item: blobs.in_flight <= 1 and item.size <= READ_BYTES):
+        yield from (_small if is_small else _in_pieces)(list(some), blobs, findings, options)
+
+
+def _small(inputs: list[Input], blobs: Blobs, findings: Findings, options: PackingOptions) -> Iterator[Measured]:
+    found, taken, num_bytes = Measured([], []), list[Extract](), 0
+    for item in inputs:
+        one = extract(item, options)
+        try:
+            data = blobs.read(item, one.start, one.end)
+        except (Changed, Unreadable) as failure:
+            findings.failed(failure)
+            findings.count("num_inputs", not item.start)
+            continue
+        taken.append(one)
+        if data:
+            found.texts.append(data)
+            found.closes.append(one.closes)
+            num_bytes += len(data)
+        if num_bytes >= _MEASURED_BYTES or len(taken) >= _MEASURED:
+            count_extracts(taken, options, findings.count)
+            yield found
+            found, taken, num_bytes = Measured([], []), [], 0
+    count_extracts(taken, options, findings.count)
+    yield found
+
+
+def _in_pieces(inputs: list[Input], blobs: Blobs, findings: Findings, options: PackingOptions) -> Iterator[Part]:
     asked = deque[Extract]()
 
     def ranges(item: Input) -> Iterator[tuple[int, int]]:
@@ -139,7 +174,7 @@ def _measured(inputs: list[Input], blobs: Blobs, findings: Findings, options: Pa
             if not item.start:
                 findings.count("num_inputs")
             continue
-        count_extract(taken, options, findings.count)
+        count_extracts([taken], options, findings.count)
         if taken.end == taken.start:
             continue
         for _, data in pieces:

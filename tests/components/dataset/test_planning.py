@@ -12,7 +12,7 @@ from components.dataset.planning import (
     Unit,
     byte_units,
     check_options,
-    count_extract,
+    count_extracts,
     even_units,
     extract,
     is_too_long,
@@ -107,7 +107,7 @@ def test_nine_bytes_and_an_end_fit_ten_tokens_and_ten_bytes_do_not(
 
     found = [extract(item, options(over_long=over_long)) for item in inputs_of(9, 10, 0)]
     for one, count in zip(found, counts, strict=True):
-        count_extract(one, options(over_long=over_long), count.__setitem__)
+        count_extracts([one], options(over_long=over_long), count.__setitem__)
 
     assert [(start, end, closes) for _, start, end, closes in found] == taken
     assert [count.get(counted, 0) for count in counts] == [0, 1, 0]
@@ -134,7 +134,7 @@ def test_split_takes_every_byte_of_every_input_exactly_once(sizes: list[int], ta
         tokens = 0
         for unit in shard:
             taken = extract(unit.item, chosen)
-            count_extract(taken, chosen, count)
+            count_extracts([taken], chosen, count)
             seen[unit.item.path].append((taken.start, taken.end))
             closed += taken.closes
             tokens += taken.end - taken.start + taken.closes
