@@ -16,6 +16,13 @@ from pipelines.pod_options import pod_options
 from pipelines.sections import ShardSection
 
 
+def paths_read(config: TrainConfig) -> dict[str, str]:
+    """What the stages read, by its field: paths and uris."""
+    shard = config.shard
+    tokenizer = {} if shard.tokenizer == "bytes" else {"shard.tokenizer": shard.tokenizer}
+    return {"shard.corpus": shard.corpus, **tokenizer}
+
+
 def shard_spec(config: TrainConfig) -> ShardSpec:
     shard = config.shard
     return ShardSpec(

@@ -91,9 +91,25 @@ def runs_selector(run: str = "") -> str:
     return f"{RUN_LABEL}={run}" if run else f"{MANAGED_BY_LABEL}={MANAGED_BY}"
 
 
-def require_fit_for_cluster(*, storage: str, image: str, platform_image: str, tags_allowed: bool = False) -> None:
-    """Refuse what works on one machine only. Raises BadInput with every fault."""
-    problems = list(_unfit(storage, image, platform_image, tags_allowed=tags_allowed))
+def require_fit_for_cluster(
+    *,
+    storage: str,
+    image: str,
+    platform_image: str,
+    tags_allowed: bool = False,
+    inputs: Mapping[str, str] | None = None,
+) -> None:
+    """Refuse what works on one machine only. Raises BadInput with every fault.
+
+    `inputs`: by the field's name, what the stages read: paths or uris.
+    """
+    problems = [
+        *_unfit(storage, image, platform_image, tags_allowed=tags_allowed),
+        *(
+            Problem(name, f"{value} is relative to a folder of this machine, and no pod has it", _UPLOAD)
+            for name, value in (inputs or {}).items() if _is_relative(value)
+        ),
+    ]  # fmt: skip
     if problems:
         raise BadInput("NotForACluster", "this description cannot run on a cluster as it is", problems=problems)
 
@@ -104,6 +120,14 @@ def _unfit(storage: str, image: str, platform_image: str, *, tags_allowed: bool)
     for name, value in () if tags_allowed else (("platform_image", platform_image), ("image", image)):
         if value and not _DIGEST.search(value) and not (name == "image" and value == platform_image):
             yield Problem(name, f"{value} has no digest, so nodes could run different code", "write NAME@sha256:…")
+
+
+_UPLOAD = "upload it, and name it as s3://bucket/prefix"
+
+
+def _is_relative(value: str) -> bool:
+    """Whether it is found from the folder of the description; an absolute path may be one of the platform image."""
+    return not value.startswith("/") and "://" not in value and not value.startswith("python:")
 
 
 def _labels(run: str, instance_id: str) -> dict[str, str]:

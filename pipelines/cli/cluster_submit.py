@@ -30,6 +30,7 @@ from pipelines.cli.queue_check import require_room
 from pipelines.cli.readiness import require_ready
 from pipelines.cli.ship import ship_code
 from pipelines.cli.targets import Target
+from pipelines.specs import paths_read
 
 if TYPE_CHECKING:
     from pipelines.cli.options import Described
@@ -42,8 +43,9 @@ def submit_description(
     config = source.config
     values = parameters_of(dict(manifest))
     require_fit_for_cluster(
-        storage=storage, image=values.get("image", ""), platform_image=values.get("platform_image", "")
-    )
+        storage=storage, image=values.get("image", ""), platform_image=values.get("platform_image", ""),
+        inputs=paths_read(config),
+    )  # fmt: skip
     argo = _with_namespace(target, manifest).connect()
     require_free(config, storage, target, argo)
     run = new_run_name(config.experiment)

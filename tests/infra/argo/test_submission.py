@@ -92,3 +92,14 @@ def test_what_works_on_one_machine_only_is_refused_with_every_fault() -> None:
     with pytest.raises(BadInput) as raised:
         require_fit_for_cluster(storage="file:///tmp/x", image="train:1", platform_image="argosy:1")
     assert [problem.where for problem in raised.value.problems] == ["storage", "platform_image", "image"]
+
+
+def test_what_is_read_from_a_folder_of_the_submitting_machine_is_refused_by_its_field() -> None:
+    anywhere = {"corpus": "s3://bucket/texts/*.txt", "stdlib": "python:stdlib", "in the image": "/data/texts"}
+    require_fit_for_cluster(storage="s3://bucket/x", image=DIGEST, platform_image=DIGEST, inputs=anywhere)
+    with pytest.raises(BadInput) as raised:
+        require_fit_for_cluster(
+            storage="s3://bucket/x", image=DIGEST, platform_image=DIGEST,
+            inputs={"shard.corpus": "corpus/", "shard.tokenizer": "./tokenizer.json"},
+        )  # fmt: skip
+    assert [problem.where for problem in raised.value.problems] == ["shard.corpus", "shard.tokenizer"]
