@@ -57,6 +57,10 @@ class EngineNode(Document):
     outputs: dict[str, str] = {}
 
 
+SUSPENDED = "WorkflowSuspended"
+"""With this reason an engine's message begins while somebody holds the run back: no stage starts, and none ends."""
+
+
 class EngineView(Document):
     """The engine's account of a run: Argo's phases, one entry a task, in the order of the workflow."""
 

@@ -1,11 +1,12 @@
 """Where a run that has not ended stands: waiting, starting, training, slow, restarting, stopping, or left alone."""
 
+import re
 from datetime import datetime
 
 from components.contracts.clock import parse_utc
 from components.contracts.gang import GangState
 from components.contracts.lifecycle import RunState
-from components.contracts.run_view import RunView, StageState, StageView
+from components.contracts.run_view import SUSPENDED, RunView, StageState, StageView
 from components.contracts.units import format_duration, parse_duration
 from components.diagnosis.gang import attempts_evidence, gang_waits_for, last_failure
 from components.diagnosis.pending import explain_pending
@@ -42,16 +43,16 @@ def diagnose_progress(view: RunView, now: datetime) -> Diagnosis:
         return diagnose_place(view, queue)
     if view.gang is not None and launch is not None and launch.state is StageState.RUNNING:
         return _gang(view, view.gang, now)
+    engine_says = OWN_WORDS.fullmatch(view.engine.message) if view.engine is not None else None
+    if engine_says is not None and engine_says["reason"] == SUSPENDED:
+        return _in_its_words(view, engine_says, Actor.SUBMITTER)
     running = [stage for stage in view.stages if stage.state is StageState.RUNNING]
     is_placed = view.target != "local"  # one machine has no pods that wait for a place
     pending = next((stage for stage in view.stages if stage.state is StageState.WAITING and stage.engine_message), None)
     if not running and is_placed and pending is not None:
         return _pending(view, pending)
-    if not running and is_placed and view.engine is not None and (match := OWN_WORDS.fullmatch(view.engine.message)):
-        return Diagnosis(
-            reason=match["reason"], cause=match["seen"], since=view.created_at, actor=Actor.PLATFORM,
-            action=match["fix"] or "wait", evidence=_stages(view.stages),
-        )  # fmt: skip
+    if not running and is_placed and engine_says is not None:
+        return _in_its_words(view, engine_says, Actor.PLATFORM)
     failed = min(
         (stage for stage in view.stages if stage.state is StageState.FAILED), key=lambda stage: stage.ended_at or "",
         default=None,
@@ -131,6 +132,13 @@ def _engine_gone(view: RunView) -> Diagnosis:
     )  # fmt: skip
 
 
+def _in_its_words(view: RunView, said: re.Match[str], actor: Actor) -> Diagnosis:
+    return Diagnosis(
+        reason=said["reason"], cause=said["seen"], since=view.created_at, actor=actor, action=said["fix"] or "wait",
+        evidence=_stages(view.stages),
+    )  # fmt: skip
+
+
 def _stopping(view: RunView) -> Diagnosis:
     stop = view.stop
     assert stop is not None
@@ -144,6 +152,12 @@ def _stopping(view: RunView) -> Diagnosis:
 
 
 def _gang(view: RunView, gang: GangState, now: datetime) -> Diagnosis:
+    if gang.state.is_final:
+        said = f": {gang.reason}: {gang.message}" if gang.exit_code and gang.message else ""
+        return Diagnosis(
+            reason="GangEnded", cause=f"the gang ended as {gang.state.value}{said}", since=gang.updated_at,
+            actor=Actor.NOBODY, action="wait: the launch stage decides what follows", evidence=attempts_evidence(view),
+        )  # fmt: skip
     silent = (now - parse_utc(gang.updated_at)).total_seconds()
     if silent > _SILENT_SECONDS:
         return Diagnosis(

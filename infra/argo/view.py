@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 from components.contracts.clock import is_utc
 from components.contracts.cluster_names import FINISH
 from components.contracts.node_names import NodeName, parse_node_name
-from components.contracts.run_view import EngineNode, EngineView
+from components.contracts.run_view import SUSPENDED, EngineNode, EngineView
 from components.contracts.stop import StopRequest, read_stop
 from components.errors import ExitCode
 from infra.argo.argo import STOP_ANNOTATION, Workflow
@@ -24,6 +24,7 @@ _HOW_BY_TEMPLATE = (
     "this Argo runs WorkflowTemplates only (templateReferencing): render the description (`compile --as template`), "
     "have it applied, then `submit --from-template NAME`"
 )
+_RELEASE = "resume it in the Argo UI or by `argo resume`, or stop the run"
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Error", "Skipped", "Omitted")
 
 _STORAGE_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "ARGOSY_S3_PATH_STYLE")
@@ -58,7 +59,7 @@ def engine_view(workflow: Workflow) -> EngineView:
     stop = stop_of(workflow)
     return EngineView(
         phase=cast(RunPhase, phase if phase in _PHASES[:5] else "Error"),
-        message="" if stop or _says_nothing(status.get("message"), ranked) else _explained(status.get("message")),
+        message=_message(workflow, ranked),
         alive=not is_over,
         started_at=_moment(status.get("startedAt")),
         ended_at=_moment(status.get("finishedAt")) if is_over else None,
@@ -270,6 +271,14 @@ def _exit_code(phase: str, stop: StopRequest | None, nodes: list[EngineNode], me
     work = [node for node in failed if node.task != FINISH] or failed
     first = min(work, key=lambda node: node.ended_at or "~", default=None)
     return first.exit_code if first else None
+
+
+def _message(workflow: Workflow, nodes: list[EngineNode]) -> str:
+    message = (workflow.get("status") or {}).get("message")
+    if (workflow.get("spec") or {}).get("suspend") and not is_over(workflow):
+        name = workflow["metadata"]["name"]
+        return f"{SUSPENDED}: somebody suspended Workflow {name}, so Argo starts no stage and ends none; {_RELEASE}"
+    return "" if stop_of(workflow) or _says_nothing(message, nodes) else _explained(message)
 
 
 def _says_nothing(message: Any, nodes: list[EngineNode]) -> bool:

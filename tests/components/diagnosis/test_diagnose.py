@@ -366,6 +366,18 @@ TABLE = [
         ("NoStepYet", Actor.NOBODY, "the ranks run since 30s and have not reported a step", "wait"),
     ),
     (
+        "a gang that has ended",
+        launching(a_gang(RunState.FAILED, attempts=(), last_step=None, steps=(), exit_code=92, reason="GuardLost",
+                         message="node 1: the program's container did not report within 2m")),
+        ("GangEnded", Actor.NOBODY, "ended as Failed: GuardLost: node 1", "the launch stage decides what follows"),
+    ),
+    (
+        "a Workflow that somebody suspended",
+        a_view(engine=an_engine(a_node("shard-plan", "Running"), message="WorkflowSuspended: somebody suspended "
+               "Workflow tiny-b2c4d, so Argo starts no stage and ends none; resume it in the Argo UI")),
+        ("WorkflowSuspended", Actor.SUBMITTER, "Argo starts no stage", "resume it in the Argo UI"),
+    ),
+    (
         "training",
         launching(a_gang()),
         ("Training", Actor.NOBODY, "are at step 40 of 60", "wait"),

@@ -152,6 +152,13 @@ def test_a_stop_says_who_asked_and_is_83_whatever_the_stages_ended_with() -> Non
     assert (other.by, other.force) == ("somebody with Argo", True)
 
 
+def test_a_suspended_workflow_says_so_until_it_is_over() -> None:
+    assert engine_view(workflow(suspend=True)).message.startswith(
+        f"WorkflowSuspended: somebody suspended Workflow {WF}"
+    )
+    assert engine_view(workflow(phase="Failed", suspend=True, shutdown="Stop")).message == ""
+
+
 def test_a_retry_that_argo_leaves_running_after_a_stop_ended_as_its_last_attempt_did() -> None:
     nodes = (
         node("launch", "Retry", "Running", children=("launch(0)",)),
