@@ -17,6 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 
+from components.contracts.names import is_commit
 from components.errors import ExitCode
 
 TIMEOUT_SECONDS = 60
@@ -51,6 +52,14 @@ def post(url: str, body: bytes, *, secret: str | None, ca_file: str = "") -> int
         return error.code
 
 
+_HINTS = {
+    401: "the signature counts for no client of the namespace; compare it with argo-workflows-webhook-clients",
+    403: "no Secret argo-workflows-webhook-clients in the namespace, or its account may not: infra/gitops/README.md",
+    404: "this is not the Argo Server, or not its address",
+    500: "a binding of the namespace failed, for example because the run of this commit exists already",
+}
+
+
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.gitops.webhook", allow_abbrev=False)
     parser.add_argument("server", help="address of the Argo Server, https://host:2746")
@@ -61,8 +70,13 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--ca-file", default=os.environ.get("ARGO_SERVER_CA", ""), help="PEM file that vouches for it")
     said = parser.parse_args(argv)
     secret = os.environ.get("WEBHOOK_SECRET")
-    if not secret:
-        print("WEBHOOK_SECRET is not set: the server takes signed posts only", file=sys.stderr)
+    faults = [] if secret else ["WEBHOOK_SECRET is not set: the server takes signed posts only"]
+    if not is_commit(said.commit):
+        faults.append(f"--commit {said.commit!r} is no full SHA, so it would start nothing: 40 digits of 0-9 and a-f")
+    if not said.server.startswith(("https://", "http://")):
+        faults.append(f"{said.server!r} is no address; write https://host:2746")
+    if faults:
+        print("\n".join(faults), file=sys.stderr)
         return int(ExitCode.BAD_INPUT)
     url = endpoint(said.server, namespace=said.namespace, experiment=said.experiment)
     try:
@@ -70,7 +84,8 @@ def main(argv: Sequence[str]) -> int:
     except (urllib.error.URLError, OSError) as error:
         print(f"{url}: no answer: {error}", file=sys.stderr)
         return int(ExitCode.TRANSIENT)
-    print(f"{url}: HTTP status {status}")
+    hint = _HINTS.get(status, "")
+    print(f"{url}: HTTP status {status}{f': {hint}' if hint else ''}", file=sys.stderr if hint else sys.stdout)
     return int(ExitCode.OK if status == 200 else ExitCode.BAD_INPUT)
 
 

@@ -33,6 +33,19 @@ def test_nothing_is_posted_unsigned(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "WEBHOOK_SECRET" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("commit", ["HEAD", "", "a" * 39, "A" * 40, "0" * 40])
+def test_a_commit_that_would_start_nothing_is_not_posted(
+    commit: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WEBHOOK_SECRET", "x")
+    code = main(["127.0.0.1:1", "--namespace", "ml", "--experiment", "gpt", "--commit", commit])
+
+    assert code == 78
+    told = capsys.readouterr().err
+    assert "is no full SHA" in told
+    assert "'127.0.0.1:1' is no address" in told
+
+
 def test_a_server_that_does_not_answer_may_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBHOOK_SECRET", "x")
     code = main(["http://127.0.0.1:1", "--namespace", "ml", "--experiment", "gpt", "--commit", "a" * 40])
