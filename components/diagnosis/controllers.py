@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from components.contracts.node_names import parse_node_name
 from components.contracts.units import format_duration
 from components.diagnosis.fields import (
     Object,
@@ -82,11 +83,12 @@ def _refused_stages(around: Surroundings) -> Iterator[Finding]:
         message = text(node, "message")
         known = understood(message) if message else None
         if known is not None and known.life is Life.ADMISSION:
-            task = text(node, "displayName") or text(node, "name")
+            shown = text(node, "displayName") or text(node, "name")
+            task = parse_node_name(shown).stage
             yield Finding(
                 known.reason, f"the pod of {{who}} is not created: {known.cause}", known.actor, known.action,
                 known.life, known.urgency, moment(text(node, "startedAt")), f"stage {task}",
-                Seen(f"workflow {name_of(around.workflow)}", {f"node {task}, message": message}).evidence(),
+                Seen(f"workflow {name_of(around.workflow)}", {f"node {shown}, message": message}).evidence(),
                 key=known.key,
             )  # fmt: skip
 

@@ -372,6 +372,11 @@ ADVERSARIAL: tuple[Row, ...] = (
         {"name": "program", "state": {"waiting": {"reason": "PodInitializing"}}}]})), "Starting", "wait", ()),
     ("a place that vanished while it looked", evidence(
         view=a_view(engine=an_engine(phase="Running", alive=False))), "WorkflowGone", "you", ()),
+    ("one of many tasks is called as its stage calls itself", evidence(
+        workflows=({"metadata": meta(RUN), "spec": {}, "status": {"phase": "Running", "nodes": {"n": {
+            "displayName": "shard-task(2:2)(0)", "phase": "Pending", "type": "Pod",
+            "message": 'pods "x" is forbidden: exceeded quota: team, requested: pods=1, used: pods=9, limited: pods=9'}}},
+          },)), "NamespaceQuota", "wait", ("the pod of stage shard-task-2 is not created",)),
     ("the same of one of many tasks", stage_ended(stage_pod("shard-task(1:1)(0)"), task="shard-task-1"), "Terminated",
      "admin", ("shard-task-1",)),
     ("a SIGTERM to a stage whose pod is still there: nobody deleted that", stage_ended(stage_pod("preflight(0)")),
