@@ -17,6 +17,7 @@ from infra.lint.manifest import lint
 from infra.local.substitution import substitute
 from pipelines.config import TrainConfig
 from pipelines.gitops_section import GitOpsSection
+from pipelines.literal_secrets import literal_secrets
 from pipelines.specs import paths_read
 from pipelines.workflow import canonical
 from templates import labels
@@ -80,7 +81,7 @@ def _require_renderable(manifest: Mapping[str, Any], config: TrainConfig, kind: 
     try:
         require_fit_for_cluster(
             storage=values[labels.STORAGE], image=values[labels.IMAGE], platform_image=values[labels.PLATFORM_IMAGE],
-            tags_allowed=tags_allowed, inputs=paths_read(config),
+            tags_allowed=tags_allowed, inputs=paths_read(config), more=literal_secrets(config),
         )  # fmt: skip
     except BadInput as error:
         problems += error.problems

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from components.contracts.run_view import RunView
+from components.diagnosis.credentials import PATTERNS
 
 MASK = "***"
 
@@ -18,14 +19,6 @@ Object = Mapping[str, Any]
 Mask = Callable[[str], str]
 
 _SHORTEST_SECRET = 6
-_PATTERNS = (
-    re.compile(r"(?i)\b(?:bearer|basic)\s+(?=\S*\d)[A-Za-z0-9._~+/=-]{8,}"),
-    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
-    re.compile(r"\b(?:hf|ghp|gho|ghs|glpat|sk|xox[abp]|wandb)[_-][A-Za-z0-9_-]{12,}"),
-    re.compile(r"(?<=://)[^/\s:@\"']+:[^/\s@\"']+(?=@)"),
-    re.compile(r"-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|$)", re.DOTALL),
-)
 # `NoCredentials:` is a reason of ours: what follows it is a sentence.
 _NAMED = re.compile(
     r"(?i)(?<![\w-])(?!NoCredentials:)([\w-]*(?:password|passwd|secret[_-]?(?:access[_-]?)?key|access[_-]?key(?:[_-]?id)?|api[_-]?key|auth[_-]?token|"
@@ -152,7 +145,7 @@ def masking(secrets: Iterable[str], known: Iterable[str] = ()) -> Mask:
         if literal is not None:
             text = literal.sub(MASK, text)
         text = _NAMED.sub(rf"\1{MASK}", text)
-        for pattern in _PATTERNS:
+        for pattern in PATTERNS:
             text = pattern.sub(MASK, text)
         return text
 

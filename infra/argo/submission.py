@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from components.contracts.cluster_names import EXPERIMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL, RUN_LABEL
@@ -98,10 +98,11 @@ def require_fit_for_cluster(
     platform_image: str,
     tags_allowed: bool = False,
     inputs: Mapping[str, str] | None = None,
+    more: Iterable[Problem] = (),
 ) -> None:
     """Refuse what works on one machine only. Raises BadInput with every fault.
 
-    `inputs`: by the field's name, what the stages read: paths or uris.
+    `inputs`: by the field's name, what the stages read: paths or uris. `more`: what the caller has found itself.
     """
     problems = [
         *_unfit(storage, image, platform_image, tags_allowed=tags_allowed),
@@ -109,6 +110,7 @@ def require_fit_for_cluster(
             Problem(name, f"{value} is relative to a folder of this machine, and no pod has it", _UPLOAD)
             for name, value in (inputs or {}).items() if _is_relative(value)
         ),
+        *more,
     ]  # fmt: skip
     if problems:
         raise BadInput("NotForACluster", "this description cannot run on a cluster as it is", problems=problems)

@@ -30,6 +30,7 @@ from pipelines.cli.queue_check import require_room
 from pipelines.cli.readiness import require_ready
 from pipelines.cli.ship import ship_code
 from pipelines.cli.targets import Target
+from pipelines.literal_secrets import literal_secrets
 from pipelines.specs import paths_read
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def submit_description(
     values = parameters_of(dict(manifest))
     require_fit_for_cluster(
         storage=storage, image=values.get("image", ""), platform_image=values.get("platform_image", ""),
-        inputs=paths_read(config),
+        inputs=paths_read(config), more=literal_secrets(config),
     )  # fmt: skip
     argo = _with_namespace(target, manifest).connect()
     require_free(config, storage, target, argo)
