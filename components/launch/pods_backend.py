@@ -36,6 +36,7 @@ from components.launch.queue import QueueStanding
 from components.launch.queue_checks import require_queue
 from components.launch.queue_watch import QueueWatch
 from components.launch.storage_variables import handed_on
+from components.launch.strangers import require_free_names
 from components.launch.wakeup import Wakeup
 from components.runtime.log import Log
 
@@ -123,6 +124,8 @@ class PodsBackend:
             require_queue(
                 self._cluster, self.queue, pod, num_nodes=self._num_nodes, is_first=is_first, log=self._log
             )  # fmt: skip
+        # Before anything of this generation is ours: what is removed after a failure goes by name.
+        require_free_names(self._cluster, (_KINDS[self._kind], SECRETS, SERVICES), plan.name)
         self._follow(plan)
         made: list[tuple[Kind, str]] = []
         try:

@@ -175,6 +175,16 @@ def test_a_gang_that_gets_no_pods_ends_with_what_was_missing_and_nothing_is_left
     assert place.left_over() == []
 
 
+def test_what_somebody_else_made_under_the_gangs_name_is_named_and_left_alone(place: ClusterPlace) -> None:
+    theirs = "/api/v1/namespaces/ml/services/exp-abcde-g0"
+    place.server.put(theirs, {"metadata": {"name": "exp-abcde-g0"}, "spec": {"selector": {"app": "other"}}})
+    stage = place.launch(a_gang())
+    assert stage.wait(60) == 78
+    assert "Service exp-abcde-g0" in stage.last_words
+    assert "NameTaken" in stage.last_words
+    assert place.left_over() == [theirs]
+
+
 def test_a_rank_that_keeps_failing_is_named_and_the_gang_removed(place: ClusterPlace) -> None:
     stage = place.launch(a_gang("--fault", "1:5:exit7", max_restarts=0))
     assert stage.wait(120) == 90
