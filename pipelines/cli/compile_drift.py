@@ -13,6 +13,7 @@ from components.cluster.kinds import (
     WORKFLOW_TEMPLATES,
     Kind,
 )
+from components.contracts.cluster_names import CONTENT_LABEL
 from infra.argo.argo import Argo
 from pipelines.cli.targets import PlaceOptions, resolve_target
 
@@ -94,7 +95,10 @@ def _whose(live: Object) -> str:
     """An edit in the cluster, or another render; and who wrote last, as far as the server noted it."""
     from infra.argo.content import is_edited
 
-    what = "it was edited in the cluster" if is_edited(live) else "another render was applied"
+    if CONTENT_LABEL not in ((live.get("metadata") or {}).get("labels") or {}):
+        what = f"label {CONTENT_LABEL} is gone, so it was edited in the cluster or was never rendered"
+    else:
+        what = "it was edited in the cluster" if is_edited(live) else "another render was applied"
     writers = [
         entry for entry in (live.get("metadata") or {}).get("managedFields") or ()
         if entry.get("time") and not entry.get("subresource")

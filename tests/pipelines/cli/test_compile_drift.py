@@ -49,6 +49,21 @@ def test_what_was_applied_is_what_is_rendered(server: FakeApiServer, capsys: pyt
     assert out == "namespace research, context here: is what recipe tiny renders as template\n"
 
 
+def test_an_edit_that_took_the_digest_away_is_not_taken_for_another_render(
+    server: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = objects(kind="template")["WorkflowTemplate"]
+    template["spec"]["activeDeadlineSeconds"] = 60
+    del template["metadata"]["labels"]["argosy.dev/content"]
+    applied(server, template)
+
+    code, out, _ = compiled(capsys, "--as", "template")
+
+    assert code == 81
+    assert "label argosy.dev/content is gone, so it was edited in the cluster or was never rendered" in out
+    assert "another render" not in out
+
+
 def test_an_edit_in_the_cluster_is_told_with_its_field_and_the_last_writer(
     server: FakeApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
