@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from components.errors import ArgosyError
-from infra.kubernetes.tenant.folder import write_render
+from infra.kubernetes.tenant.folder import no_longer_rendered, write_render
 from infra.kubernetes.tenant.render import render
 from infra.kubernetes.tenant.tenant import read_tenants
 
@@ -20,11 +20,15 @@ def main(arguments: Sequence[str]) -> int:
     try:
         for tenant in read_tenants(options.files):
             folder = options.out / tenant.name
-            for name in write_render(folder, render(tenant)):
+            files = render(tenant)
+            left_over = no_longer_rendered(folder, files)
+            for name in write_render(folder, files):
                 print(f"left alone: {folder / name}, which this command did not write", file=sys.stderr)
             if tenant.platform_image is None:
                 print(f"{tenant.name}: no platform_image, so no janitor", file=sys.stderr)
             print(f"{folder}: kubectl apply -k {folder}")
+            for words in left_over:
+                print(f"no longer rendered, and `apply` leaves it in the cluster: kubectl delete {words}")
     except ArgosyError as error:
         print(error, file=sys.stderr)
         return int(error.exit_code)

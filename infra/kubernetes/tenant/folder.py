@@ -1,6 +1,6 @@
 """A tenant's render on disk: files of ours are replaced or removed, anybody else's are left alone and named."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -41,6 +41,28 @@ def write_render(folder: Path, files: Mapping[str, Sequence[Manifest]]) -> list[
     except OSError as error:
         raise EnvironmentUnfit("NotWritten", f"cannot write {folder}: {error}", "choose another --out") from error
     return sorted(there.keys() - ours)
+
+
+def no_longer_rendered(folder: Path, files: Mapping[str, Sequence[Manifest]]) -> list[str]:
+    """What the render in `folder` has and `files` have not, as words for `kubectl delete`. `kubectl apply` leaves such
+    objects in the cluster, also those that give a right.
+    """
+    try:
+        texts = [path.read_text(encoding="utf-8") for path in sorted(folder.iterdir()) if is_ours(path)]
+        before = [item for text in texts for item in yaml.safe_load_all(text)]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return []  # no render is there, or none that could be applied
+    now = set(_named(item for items in files.values() for item in items))
+    return [words for words in _named(before) if words not in now]
+
+
+def _named(items: Iterable[object]) -> Iterable[str]:
+    for item in items:
+        if isinstance(item, dict) and item.get("kind") != "Kustomization" and isinstance(item.get("metadata"), dict):
+            group = str(item.get("apiVersion", "")).rpartition("/")[0].partition("/")[0]
+            kind = f"{str(item['kind']).lower()}{f'.{group}' if group else ''}"
+            place = item["metadata"].get("namespace")
+            yield f"{kind} {item['metadata'].get('name')}{f' --namespace {place}' if place else ''}"
 
 
 def is_ours(path: Path) -> bool:

@@ -270,6 +270,20 @@ def test_rendering_again_gives_the_same_bytes_drops_old_files_and_leaves_foreign
     assert all(text.startswith(HEADER.encode()) for text in before.values())
 
 
+def test_a_right_that_a_changed_file_no_longer_gives_is_named_since_apply_would_leave_it(tmp_path: Path) -> None:
+    path, out = tmp_path / "vision.yaml", tmp_path / "out"
+    path.write_text(f"{TEN_LINES}sees_others: true\negress: [10.0.0.0/8]\n")
+    assert "no longer rendered" not in command([path, "--out", out]).stdout
+    path.write_text(TEN_LINES)
+    told = command([path, "--out", out]).stdout.splitlines()
+    assert [line.partition("kubectl delete ")[2] for line in told if line.startswith("no longer rendered")] == [
+        "clusterrole.rbac.authorization.k8s.io argosy-others-vision",
+        "clusterrolebinding.rbac.authorization.k8s.io vision-argosy-others",
+        "networkpolicy.networking.k8s.io argosy-gangs-outwards --namespace vision",
+    ]
+    assert "no longer rendered" not in command([path, "--out", out]).stdout
+
+
 def test_a_foreign_file_in_the_way_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     (tmp_path / "quota.yaml").write_text("mine")
     with pytest.raises(BadInput, match=r"quota\.yaml: not written by this command"):
