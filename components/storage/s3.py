@@ -45,7 +45,14 @@ def open_s3(place: S3Location, options: StoreOptions, *, is_patient: bool = True
 def _opened(
     place: S3Location, options: StoreOptions, is_patient: bool, environment: frozenset[tuple[str, str]]
 ) -> "S3Store":
-    return S3Store(place, make_client(options, uri=place.uri), patience=FULL if is_patient else BRIEF)
+    client = _clients.get((options, environment))
+    if client is None:
+        client = _clients[options, environment] = make_client(options, uri=place.uri)
+    return S3Store(place, client, patience=FULL if is_patient else BRIEF)
+
+
+_clients = dict[tuple[StoreOptions, frozenset[tuple[str, str]]], Any]()
+"""Stores that are reached alike share one, and with it connections, credentials and the certificates that it trusts."""
 
 
 class S3Store:

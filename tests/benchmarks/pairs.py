@@ -15,14 +15,14 @@ from tests.benchmarks.measure import ROOT, Figure, python
 
 NUM_SAMPLES, NUM_FILES, NUM_TEXTS = 120_000, 40_000, 4_000
 ROUNDS = 2
-_FORMATS = {"tokens": ("--sequence-length", "2048", "--over-long", "split"), "mds": (), "webdataset": (), "parquet": ()}
+FORMATS = {"tokens": ("--sequence-length", "2048", "--over-long", "split"), "mds": (), "webdataset": (), "parquet": ()}
 _PROGRAM = """
 import io, json, re, sys, time
 from components.runtime.log import Log
 from components.shard.pack import Packer
 from components.shard.task import run_task
 from components.storage.base import open_store
-store, log, began = open_store("file://" + sys.argv[1]), Log({}, io.StringIO()), time.process_time()
+store, log, began = open_store(sys.argv[1]), Log({}, io.StringIO()), time.process_time()
 receipt = run_task(store, plan_id=sys.argv[2], task_index="0", num_tasks=1, log=log)
 cpu, samples = time.process_time() - began, sum(shard.num_documents for shard in receipt.shards)
 # not ru_maxrss, which begins at what the program that started this one had
@@ -32,13 +32,16 @@ print(json.dumps({"cpu": cpu, "samples": samples, "bytes": receipt.counts.input_
 
 
 def figures(folder: Path) -> Iterator[Figure]:
+    from tests.benchmarks import parquet_on_s3
+
     texts = list(_texts())
+    yield from parquet_on_s3.figures(folder, texts)
     for source, make in _SOURCES.items():
         corpus = folder / f"pairs-{source}"
         corpus.mkdir()
         make(corpus, texts)
         peak = 0.0
-        for format in _FORMATS:
+        for format in FORMATS:
             runs = [_run(folder / "pairs-storage", corpus, source, format) for _ in range(ROUNDS)]
             best = min(runs, key=lambda run: run["cpu"])
             name = f"{source} to {format}, {best['bytes'] / 1e6 / best['cpu']:.0f} MB/s"
@@ -52,16 +55,22 @@ def figures(folder: Path) -> Iterator[Figure]:
 
 
 def _run(storage: Path, corpus: Path, source: str, format: str) -> dict[str, float]:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     read_as = {"files": "file" if format == "tokens" else "grouped_files"}.get(source, source)
-    flags = ["--storage", str(storage), "--corpus", str(corpus), "--read-as", read_as, "--format", format]
+    found = packed(f"file://{storage}", str(corpus), read_as, format, dict(os.environ))
+    subprocess.run(["rm", "-rf", str(storage)], check=True)
+    return found
+
+
+def packed(storage: str, corpus: str, read_as: str, format: str, environment: dict[str, str]) -> dict[str, float]:
+    """What one task that packs all of a corpus took: `cpu` in seconds, `samples`, `bytes` and `peak_mb`."""
+    environment = environment | {"PYTHONPATH": str(ROOT)}
+    flags = ["--storage", storage, "--corpus", corpus, "--read-as", read_as, "--format", format]
     said = subprocess.check_output(
-        python("-m", "components.shard", "plan", *flags, *_FORMATS[format]), env=environment, text=True,
+        python("-m", "components.shard", "plan", *flags, *FORMATS[format]), env=environment, text=True,
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
     plan_id = dict(line.split("=", 1) for line in said.splitlines())["plan_id"]
-    told = subprocess.check_output(python("-c", _PROGRAM, str(storage), plan_id), env=environment, text=True)
-    subprocess.run(["rm", "-rf", str(storage)], check=True)
+    told = subprocess.check_output(python("-c", _PROGRAM, storage, plan_id), env=environment, text=True)
     found: dict[str, float] = json.loads(told)
     return found
 
@@ -106,7 +115,8 @@ def _files(folder: Path, texts: list[str]) -> None:
         (within / f"{number % 1000:03d}.txt").write_text(texts[number % NUM_TEXTS])
 
 
-def _parquet(folder: Path, texts: list[str]) -> None:
+def write_parquet(folder: Path, texts: list[str]) -> None:
+    """Rows of one text each, in a file with three row groups."""
     import pyarrow
     import pyarrow.parquet
 
@@ -131,5 +141,5 @@ def _tar(folder: Path, texts: list[str]) -> None:
 
 
 _SOURCES: dict[str, Callable[[Path, list[str]], None]] = {
-    "tar": _tar, "lines": _lines, "jsonl": _jsonl, "parquet": _parquet, "files": _files
+    "tar": _tar, "lines": _lines, "jsonl": _jsonl, "parquet": write_parquet, "files": _files
 }  # fmt: skip
