@@ -94,6 +94,11 @@ _IMAGES = (
 
 _ADMISSION = (
     _row(
+        r"(?:cluster)?workflowtemplates?\.argoproj\.io \"([^\"]+)\" not found", "TemplateMissing",
+        "there is no WorkflowTemplate {0}", _YOU,
+        "apply its render to this namespace, or name another, and start the run again", Life.ADMISSION,
+    ),
+    _row(
         r"no PriorityClass with name (\S+) was found", "PriorityClassMissing", "there is no PriorityClass {0}", _YOU,
         "correct priority_class, or have that class created", Life.ADMISSION,
     ),

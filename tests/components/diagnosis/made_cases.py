@@ -372,6 +372,11 @@ ADVERSARIAL: tuple[Row, ...] = (
         {"name": "program", "state": {"waiting": {"reason": "PodInitializing"}}}]})), "Starting", "wait", ()),
     ("a place that vanished while it looked", evidence(
         view=a_view(engine=an_engine(phase="Running", alive=False))), "WorkflowGone", "you", ()),
+    ("a template that is not there", evidence(
+        workflows=({"metadata": meta(RUN), "spec": {}, "status": {
+            "phase": "Error", "message": 'workflowtemplates.argoproj.io "nope" not found'}},),
+        view=a_view(engine=an_engine(phase="Error", alive=False, message='workflowtemplates.argoproj.io "nope" not found'))),
+     "TemplateMissing", "you", ("there is no WorkflowTemplate nope",)),
     ("one of many tasks is called as its stage calls itself", evidence(
         workflows=({"metadata": meta(RUN), "spec": {}, "status": {"phase": "Running", "nodes": {"n": {
             "displayName": "shard-task(2:2)(0)", "phase": "Pending", "type": "Pod",
