@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import botocore
 import pytest
@@ -33,6 +34,21 @@ def test_a_store_is_opened_from_the_environment_once(s3_server: S3Server, enviro
     assert store.uri == uri
     assert open_store(uri) is store
     assert store.local_path("a") is None
+
+
+def test_stores_that_are_reached_alike_share_a_client(
+    s3_server: S3Server, environment: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def client_of(uri: str) -> Any:
+        store = open_store(uri)
+        assert isinstance(store, S3Store)
+        return store._client
+
+    first = client_of("s3://one-bucket/x")
+
+    assert client_of("s3://other-bucket") is first
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody-else")
+    assert client_of("s3://one-bucket/x") is not first
 
 
 def test_importing_the_storage_does_not_load_boto3() -> None:

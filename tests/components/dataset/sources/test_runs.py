@@ -5,10 +5,11 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 
-from components.dataset.batches import Run
+from components.contracts.dataset import PackingOptions, ReadOptions
+from components.dataset.batches import Column, Run
 from components.dataset.blobs import LocalFiles
 from components.dataset.inputs import Input
-from components.dataset.sources import json_lines, lines, parquet
+from components.dataset.sources import files, json_lines, lines, parquet, read
 from components.dataset.sources.findings import Findings
 
 
@@ -67,3 +68,45 @@ def test_small_rows_of_a_parquet_file_are_one_run_and_one_without_a_value_lacks_
 
     assert found("a") == [["a", "a", "a"]]
     assert found() == [["a", "b"], ["a"], ["a", "b"]]
+
+
+def test_files_of_one_name_are_one_sample_and_one_that_fails_fails_it(tmp_path: Path) -> None:
+    findings, inputs = Findings(max_bad_records=2), list[Input]()
+    for name in ("a.jpg", "a.txt", "b.jpg", "b.txt", "c.jpg", "c.JPG", "c.txt", "d.jpg", "e.jpg", "e.txt"):
+        (tmp_path / name).write_bytes(name.encode())
+        inputs.append(an_input(tmp_path / name, "grouped"))
+    (tmp_path / "b.txt").unlink()
+
+    runs = list(files.runs(inputs, LocalFiles("/"), findings, group=True))
+
+    pair, single = (Column("jpg", "bytes"), Column("txt", "bytes")), (Column("jpg", "bytes"),)
+    assert [(run.batch.columns, run.batch.values) for run in runs] == [
+        (pair, [[b"a.jpg", b"c.jpg"], [b"a.txt", b"c.txt"]]), (single, [[b"d.jpg"]]), (pair, [[b"e.jpg"], [b"e.txt"]]),
+    ]  # fmt: skip
+    assert [key.rpartition("/")[2] for run in runs for key in run.batch.keys] == ["a", "c", "d", "e"]
+    assert [run.input_of(number).path[-5:] for run in runs for number in range(len(run.places))] == [
+        "a.txt", "c.txt", "d.jpg", "e.txt",
+    ]  # fmt: skip
+    assert [problem.where for problem in findings.changed] == [str(tmp_path / "b.txt")]
+    assert [record.path[-5:] for record in findings.bad] == ["c.JPG"]
+    assert findings.counts == {"num_inputs": 10, "input_bytes": 45}
+
+
+def test_small_documents_of_this_machine_come_together_and_a_large_one_in_pieces_between(tmp_path: Path) -> None:
+    findings, inputs = Findings(max_bad_records=0), list[Input]()
+    for name, size in (("a", 3), ("b", 0), ("c", (4 << 20) + 1), ("d", 5), ("e", 6)):
+        (tmp_path / name).write_bytes(name.encode() * size)
+        inputs.append(an_input(tmp_path / name, "file"))
+    (tmp_path / "d").write_bytes(b"x" * 7)
+
+    options = PackingOptions(sequence_length=8, over_long="split")
+    first, begin, end, last = read.documents(inputs, LocalFiles("/"), findings, ReadOptions(), options)
+
+    assert first == read.Measured([b"aaa"], [True])
+    assert isinstance(begin, read.Part)
+    assert (len(begin.data), begin.is_last, end) == (4 << 20, False, read.Part(b"c", is_last=True, closes=True))
+    assert last == read.Measured([b"eeeeee"], [True])
+    assert [problem.where for problem in findings.changed] == [str(tmp_path / "d")]
+    assert findings.counts == {
+        "input_bytes": (4 << 20) + 10, "num_inputs": 5, "num_documents": 3, "num_empty": 1, "num_split": 1,
+    }  # fmt: skip
