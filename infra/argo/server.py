@@ -5,6 +5,7 @@ answers are plain JSON.
 """
 
 import json
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -150,6 +151,16 @@ class ArgoByServer:
             return None
 
 
+_CANNOT = re.compile(r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)"')
+"""Kubernetes' words in the server's answer."""
+
+
+def _right(request: Request, message: str) -> str:
+    """The right that lacks. The server asks in the token's name, and for logs it asks for more than those."""
+    found = _CANNOT.search(message)
+    return f'verb "{found[1]}" on "{found[2]}" of API group "{found[3]}"' if found else f'verb "{request.verb}"'
+
+
 def explain(request: Request, status: int, data: bytes, headers: Mapping[str, str]) -> ArgosyError:
     """The error that an answer of the Argo Server stands for."""
     try:
@@ -164,7 +175,7 @@ def explain(request: Request, status: int, data: bytes, headers: Mapping[str, st
         fix = "set ARGO_TOKEN, or argo_server.token_file, to a token that is valid now"
         return NotSignedIn("NotSignedIn", f"the Argo Server does not accept the token ({told})", fix)
     if status == 403:
-        return Forbidden("Forbidden", told, f'allow it: a Role with verb "{request.verb}" for the token\'s account')
+        return Forbidden("Forbidden", told, f"allow it: a Role with {_right(request, message)} for the token's account")
     if status == 404 and "namespaces" in message:
         fix = "create it, or choose another with --namespace"
         return NamespaceMissing("NamespaceMissing", f"there is no namespace {request.namespace}", fix)

@@ -35,6 +35,7 @@ def stop(run: str | None, force: bool, place: PlaceOptions, output: str) -> None
             f"run {found.name} has {found.engine_name}, so nothing of it runs",
             f"`resume {found.name}` continues it",
         )
+    force = force or (view.stop is not None and view.stop.force)  # a plain stop takes back no kill
     found.stop(force=force)
     if force and isinstance(found, LocalRun):  # on a cluster Argo and the janitor see to it
         _wait_until_gone(found)

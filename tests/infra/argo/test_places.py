@@ -1,5 +1,6 @@
 """Argo by the Kubernetes API and by its own server: the same Workflows, over real HTTP."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,15 +8,17 @@ from typing import Any
 
 import pytest
 
+from components.cluster.answers import Request
 from components.cluster.api import KubernetesCluster
 from components.cluster.base import AlreadyThere, NotSignedIn, Refused
+from components.cluster.kinds import WORKFLOWS
 from components.cluster.transport import Tries
 from components.contracts.stop import StopRequest
 from components.errors import BadInput
 from infra.argo.argo import Argo
 from infra.argo.follower import Follower
 from infra.argo.kubernetes import ArgoByKubernetes
-from infra.argo.server import ArgoByServer
+from infra.argo.server import ArgoByServer, explain
 from infra.argo.view import is_over
 from tests.e2e.harness import wait_until
 from tests.fakes.api_server import FakeApiServer, Handler, api_server, do_then_hang_up
@@ -140,3 +143,11 @@ def phase(follower: Follower) -> str:
     workflow = follower.latest()
     assert workflow is not None
     return str((workflow.get("status") or {}).get("phase") or "")
+
+
+def test_the_right_that_lacks_is_the_one_that_kubernetes_names() -> None:
+    request = Request("get logs of", WORKFLOWS, "ml", "exp-abcde")
+    message = 'pods "exp-abcde-launch-1" is forbidden: User "ann" cannot watch resource "pods" in API group "" in ml'
+    told = str(explain(request, 403, json.dumps({"message": message}).encode(), {}))
+    assert 'allow it: a Role with verb "watch" on "pods" of API group ""' in told
+    assert 'with verb "get logs of" for' in str(explain(request, 403, b"no", {}))

@@ -137,6 +137,17 @@ def test_a_run_is_submitted_looked_at_explained_stopped_and_listed_by_its_name_a
     assert (code, text) == (78, f"NotRunning: run {name} has ended already (Stopped); nothing to stop\n")
 
 
+def test_a_plain_stop_takes_back_no_kill(shell: Shell) -> None:
+    name = shell.submit()
+    shell.becomes(name, "Running")
+    assert shell("stop", name, "--force")[0] == 0
+    code, text = shell("stop", name)
+    assert (code, text.partition(";")[0]) == (0, f"{name} is being killed")
+    workflow = shell.workflow(name)
+    assert workflow["spec"]["shutdown"] == "Terminate"
+    assert json.loads(workflow["metadata"]["annotations"]["argosy.dev/stop"])["force"] is True
+
+
 def test_a_resumed_run_is_another_workflow_of_the_same_run(shell: Shell) -> None:
     name = shell.submit()
     code, text = shell("resume", name)
