@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,12 +109,7 @@ def teams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Team, Team
     finally:
         for team in (first, second):
             render = str(folder / "out" / team.name)
-            kustomization = Path(render) / "kustomization.yaml"
-            # The one object both have in common stays: others on this cluster use it, too.
-            text = team.place.kubectl("kustomize", str(kustomization.parent))
-            kept = [part for part in text.split("---\n") if "name: argosy-nodes\n" not in part or "roleRef" in part]
-            team.place.kubectl("delete", "--wait=false", "--ignore-not-found", "--filename", "-",
-                               stdin="---\n".join(kept), may_fail=True)  # fmt: skip
+            team.place.kubectl("delete", "--wait=false", "--ignore-not-found", "--kustomize", render, may_fail=True)
 
 
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "canary"}, "stringData": {"value": "canary-of-b"}}

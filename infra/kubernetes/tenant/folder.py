@@ -7,6 +7,7 @@ import yaml
 
 from components.errors import BadInput, EnvironmentUnfit
 from infra.kubernetes.permissions import Manifest
+from infra.kubernetes.tenant.render import TENANT_LABEL
 
 HEADER = "# Written by `python -m infra.kubernetes.tenant`; change the tenant's file, not this one.\n"
 
@@ -58,7 +59,8 @@ def no_longer_rendered(folder: Path, files: Mapping[str, Sequence[Manifest]]) ->
 
 def _named(items: Iterable[object]) -> Iterable[str]:
     for item in items:
-        if isinstance(item, dict) and item.get("kind") != "Kustomization" and isinstance(item.get("metadata"), dict):
+        # Without a tenant's label it is not this tenant's alone.
+        if isinstance(item, dict) and TENANT_LABEL in ((item.get("metadata") or {}).get("labels") or {}):
             group = str(item.get("apiVersion", "")).rpartition("/")[0].partition("/")[0]
             kind = f"{str(item['kind']).lower()}{f'.{group}' if group else ''}"
             place = item["metadata"].get("namespace")

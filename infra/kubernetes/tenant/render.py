@@ -157,8 +157,9 @@ def _access(tenant: Tenant) -> Iterator[Manifest]:
         yield _role(tenant, account)
         yield _bind(tenant, account.name, [_person(text) for text in dict.fromkeys(people)])
     launcher = _account(tenant, LAUNCHER.name)
-    yield cluster_role(NODES_ROLE)
-    yield _bind_cluster(tenant, LAUNCHER.name, NODES_ROLE, [launcher])
+    # One of its own: whoever removes a tenant as a whole would take one that is shared from all the others.
+    yield {**cluster_role(NODES_ROLE), "metadata": _metadata(tenant, _nodes_role(tenant), is_namespaced=False)}
+    yield _bind_cluster(tenant, LAUNCHER.name, _nodes_role(tenant), [launcher])
     members = [_person(text) for text in tenant.members]
     for name, rule, subjects in _queue_rules(tenant, [launcher], members):
         role_name = f"argosy-{name}-{tenant.name}"
@@ -195,6 +196,10 @@ def _bind(tenant: Tenant, name: str, subjects: list[Manifest]) -> Manifest:
     }  # fmt: skip
 
 
+def _nodes_role(tenant: Tenant) -> str:
+    return f"argosy-sees-nodes-{tenant.name}"
+
+
 def _bind_cluster(tenant: Tenant, who: str, role_name: str, subjects: list[Manifest]) -> Manifest:
     name = f"{tenant.name}-{who}-{role_name.removeprefix('argosy-').removesuffix(f'-{tenant.name}')}"
     return {
@@ -220,7 +225,7 @@ def _janitor(tenant: Tenant, image: str) -> Iterator[Manifest]:
         if item["kind"] == "ClusterRole":
             continue  # access.yaml has it
         if item["kind"] == "ClusterRoleBinding":
-            yield _bind_cluster(tenant, JANITOR.name, NODES_ROLE, [_account(tenant, JANITOR.name)])
+            yield _bind_cluster(tenant, JANITOR.name, _nodes_role(tenant), [_account(tenant, JANITOR.name)])
             continue
         metadata = _metadata(tenant, item["metadata"]["name"])
         labels = {**item["metadata"].get("labels", {}), **metadata["labels"]}

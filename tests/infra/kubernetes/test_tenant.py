@@ -125,16 +125,18 @@ def test_everything_but_what_belongs_to_no_namespace_is_in_its_own(tmp_path: Pat
                 assert subject.get("namespace", "vision") == "vision"
 
 
-def test_what_belongs_to_no_namespace_is_named_by_the_tenant_or_the_same_for_all(tmp_path: Path) -> None:
+def test_tenants_share_no_object_so_that_one_can_be_removed_whole(tmp_path: Path) -> None:
     def cluster_wide(name: str) -> dict[tuple[str, str], Any]:
         tenant = a_tenant(tmp_path, TEN_LINES.replace("vision", name), f"{name}.yaml")
         kinds = ("Namespace", "ClusterQueue", "ClusterRole", "ClusterRoleBinding")
         return {(kind, key): item for kind in kinds for key, item in objects(tenant, kind).items()}
 
     one, other = cluster_wide("vision"), cluster_wide("speech")
-    shared = one.keys() & other.keys()
-    assert shared == {("ClusterRole", "argosy-nodes")}
-    assert all(one[key] == other[key] for key in shared)
+    assert not one.keys() & other.keys()
+    for tenant_objects in (one, other):
+        roles = {name for kind, name in tenant_objects if kind == "ClusterRole"}
+        bound = {item["roleRef"]["name"] for (kind, _), item in tenant_objects.items() if kind == "ClusterRoleBinding"}
+        assert bound == roles
 
 
 def rights(tenant: Tenant, kind: str) -> list[Any]:
@@ -192,7 +194,7 @@ def test_the_janitor_comes_with_an_image_and_acts_in_the_namespace_only(tmp_path
     tenant = a_tenant(tmp_path)
     deployment = objects(tenant, "Deployment")["argosy-janitor"]
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/argosy@sha256:aa"
-    assert "vision-argosy-janitor-nodes" in objects(tenant, "ClusterRoleBinding")
+    assert "vision-argosy-janitor-sees-nodes" in objects(tenant, "ClusterRoleBinding")
     without = a_tenant(tmp_path, TEN_LINES.replace("platform_image", "# platform_image"))
     assert "janitor.yaml" not in render(without)
 
