@@ -186,6 +186,12 @@ class ClusterRun:
             if not view.stages:
                 raise  # the storage knows nothing either
             return view.model_copy(update={"unreadable": (*view.unreadable, f"{self.target_name}: {error}")})
+        if engine.was_lost:  # by its time to live, or by somebody, after its end or before
+            from pipelines.cli.stored_view import stored_view
+
+            ended = stored_view(self.store, self.name, self.record, is_gone=True)
+            if ended is not None:
+                return ended
         return read_run_view(self.store, self.name, engine, record=self.record)
 
     def _account_of_argo(self, storage_error: ArgosyError) -> "RunView":

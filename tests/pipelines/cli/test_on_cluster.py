@@ -12,7 +12,8 @@ from components.contracts.clock import now_text
 from components.contracts.layout import report_key, stage_record_key
 from components.contracts.lifecycle import RunState
 from components.contracts.records import StageRecord
-from components.contracts.run_view import RunView
+from components.contracts.run_view import EngineView, RunView, StageState, StageView
+from components.contracts.stop import StopRequest
 from components.report.report_files import write_report
 from components.storage.s3 import S3Store
 from pipelines.cli.main import run
@@ -170,6 +171,38 @@ def test_a_run_whose_workflows_are_gone_is_resumed_from_its_description(shell: S
     assert text.startswith(f"{name}  Failed  exit code 84\nWorkflowGone: ")
     assert shell("resume", name, "--detach")[0] == 0
     assert [item["spec"] for item in shell.workflows()] == [spec]
+
+
+def test_a_run_that_failed_is_told_from_its_storage_once_its_workflow_is_deleted(shell: Shell) -> None:
+    name = shell.submit()
+    moment = now_text()
+    record = StageRecord(
+        task="launch", attempt=0, node="n", started_at=moment, ended_at=moment, exit_code=96, reason="NothingCommitted"
+    )
+    shell.store.replace(stage_record_key(name, task="launch", attempt=0), record.to_bytes())
+    seen = RunView(
+        run=name, state=RunState.FAILED, exit_code=96, failed_task="launch",
+        stages=(StageView(task="launch", state=StageState.FAILED, exit_code=96),),
+    )  # fmt: skip
+    write_report(shell.store, seen, now=datetime.now(UTC))
+    leave_record(shell.store, name, "finish")
+    shell.server.put(f"{FOLDER}/{name}", shell.workflow(name), "DELETED")
+
+    code, text = shell("status", name)
+    assert (code, text.splitlines()[0]) == (0, f"{name}  Failed  exit code 96")
+    assert "NothingCommitted: " in text
+
+
+def test_a_run_that_was_stopped_is_still_stopped_once_its_workflow_is_deleted(shell: Shell) -> None:
+    name = shell.submit()
+    asked = EngineView(phase="Failed", exit_code=83, stop=StopRequest(by="ann@box", at=now_text()))
+    view = RunView(run=name, state=RunState.STOPPED, exit_code=83, engine=asked, stop=asked.stop)
+    write_report(shell.store, view, now=datetime.now(UTC))
+    leave_record(shell.store, name, "finish")
+    shell.server.put(f"{FOLDER}/{name}", shell.workflow(name), "DELETED")
+
+    text = shell("status", name)[1]
+    assert text.startswith(f"{name}  Stopped  exit code 83\nStopRequested: ann@box stopped the run")
 
 
 def test_a_run_that_succeeded_is_told_from_its_storage_and_no_cluster_is_asked(shell: Shell) -> None:
