@@ -197,7 +197,8 @@ def _state(documents: RunDocuments, stages: Sequence[StageView]) -> RunState:
     if engine and engine.phase == "Succeeded":
         return RunState.SUCCEEDED
     if engine and engine.phase in ("Failed", "Error"):
-        is_stopped = engine.stop is not None or (launch is not None and launch.state is RunState.STOPPED)
+        by_code = engine.exit_code == ExitCode.STOPPED if launch is None else launch.state is RunState.STOPPED
+        is_stopped = engine.stop is not None or by_code
         return RunState.STOPPED if is_stopped else RunState.FAILED
     has_begun = any(stage.attempts for stage in stages)
     if engine and engine.alive is False and (engine.phase == "Running" or has_begun):

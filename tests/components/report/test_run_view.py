@@ -205,6 +205,13 @@ def test_what_ended_because_of_a_stop_did_not_fail():
     assert [stage.state.value for stage in failed.stages] == ["Failed", "Failed", "Failed"]
 
 
+def test_a_list_that_knows_the_engine_alone_calls_stopped_what_a_limit_ended():
+    ended = a_node("launch", "Failed", exit_code=83)
+
+    assert a_view(engine=an_engine(ended, phase="Failed", exit_code=83)).state is RunState.STOPPED
+    assert a_view(engine=an_engine(ended, phase="Failed", exit_code=90)).state is RunState.FAILED
+
+
 def test_pace_is_measured_over_the_newest_steps_and_never_across_a_restart():
     steps = [a_step(38, 10), a_step(39, 11), a_step(20, 20), a_step(21, 22), a_step(22, 24)]
 
