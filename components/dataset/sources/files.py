@@ -36,20 +36,23 @@ def label_of(path: str) -> str:
 
 def runs(inputs: Sequence[Input], blobs: Blobs, findings: Findings, *, group: bool) -> Iterator[Run]:
     """A sample a file, or with `group` a sample for all files of one name. A file that fails fails its sample."""
-    items, keys, columns, values, size = list[Input](), list[str](), tuple[Column, ...](), list[list[Value]](), 0
+    items, keys, columns, rows, size = list[Input](), list[str](), tuple[Column, ...](), list[list[Value]](), 0
     for item, key, has, row in _samples(inputs, blobs, findings, group):
-        if keys and (has is not columns or size > BATCH_BYTES or len(keys) >= BATCH_SAMPLES):
-            yield Run(items[0], [0] * len(keys), Batch(keys, columns, values), items)
-            keys = []
-        if not keys:
-            items, keys, columns, values, size = [], [], has, [[] for _ in has], 0
+        if keys and (has != columns or size > BATCH_BYTES or len(keys) >= BATCH_SAMPLES):
+            yield _run(items, keys, columns, rows)
+            items, keys, rows, size = [], [], [], 0
+        columns = has
         items.append(item)
         keys.append(key)
-        for column, value in zip(values, row, strict=True):
-            column.append(value)
-            size += len(value)
+        rows.append(row)
+        size += sum(map(len, row))
     if keys:
-        yield Run(items[0], [0] * len(keys), Batch(keys, columns, values), items)
+        yield _run(items, keys, columns, rows)
+
+
+def _run(items: list[Input], keys: list[str], columns: tuple[Column, ...], rows: list[list[Value]]) -> Run:
+    values = [list(column) for column in zip(*rows, strict=True)]
+    return Run(items[0], [0] * len(keys), Batch(keys, columns, values), items)
 
 
 _Row = tuple[Input, str, tuple[Column, ...], list[Value]]
@@ -64,7 +67,7 @@ def _samples(inputs: Sequence[Input], blobs: Blobs, findings: Findings, group: b
         key, name = split_name(item.path)
         if (mark := key if group else item.path) != of:
             if names and is_whole:
-                yield last, own, _columns(names, last.extra is not None), _labelled(row, last)
+                yield (last, own, _columns(names), row) if last.extra is None else _labelled(last, own, names, row)
             names, row, is_whole, own, of = (), [], True, key, mark
         last = item
         if isinstance(data, Failure):
@@ -78,13 +81,14 @@ def _samples(inputs: Sequence[Input], blobs: Blobs, findings: Findings, group: b
         names = (*names, name)
         row.append(data)
     if names and is_whole:
-        yield last, own, _columns(names, last.extra is not None), _labelled(row, last)
+        yield (last, own, _columns(names), row) if last.extra is None else _labelled(last, own, names, row)
     findings.count("num_inputs", len(inputs))
     findings.count("input_bytes", num_bytes)
 
 
-def _labelled(row: list[Value], item: Input) -> list[Value]:
-    return row if item.extra is None else [*row, b"%d" % item.extra["label"]]
+def _labelled(item: Input, key: str, names: tuple[str, ...], row: list[Value]) -> _Row:
+    label = b"%d" % (item.extra or {})["label"]
+    return item, key, (*_columns(names), Column(LABEL, "int")), [*row, label]
 
 
 def rows(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[tuple[Input, Sample]]:
@@ -105,6 +109,5 @@ def rows(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[
 
 
 @functools.lru_cache(maxsize=1024)
-def _columns(names: tuple[str, ...], is_labelled: bool) -> tuple[Column, ...]:
-    columns = tuple(Column(name, "bytes") for name in names)
-    return (*columns, Column(LABEL, "int")) if is_labelled else columns
+def _columns(names: tuple[str, ...]) -> tuple[Column, ...]:
+    return tuple(Column(name, "bytes") for name in names)
