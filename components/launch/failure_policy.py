@@ -179,7 +179,7 @@ def without_gang(cause: StopCause) -> Finish:
             )  # fmt: skip
 
 
-_CONTINUE = "the run can be continued from its newest checkpoint"
+_CONTINUE = "`resume` continues the run, from its newest checkpoint where there is one"
 
 
 def _succeeded(agents: Sequence[AgentStatus]) -> bool:

@@ -56,7 +56,10 @@ class _Advice:
     kind: type[StorageError] = StorageError
 
 
-_KEYS = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of this machine or pod"
+_KEYS = (
+    "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (in a pod: the Secret of storage_options.credentials_secret), "
+    "AWS_PROFILE, or the role of this machine or pod"
+)
 _REGION = "set storage_options.region (AWS_REGION) to the region of the bucket"
 _CLOCK = "correct this machine's clock (NTP); S3 refuses requests signed more than 15 minutes off"
 _ACCESS = "allow s3:GetObject, PutObject, DeleteObject and, or what is missing looks forbidden, ListBucket"
