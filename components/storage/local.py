@@ -5,9 +5,11 @@ where the file system allows it; elsewhere, and for the moment of a replacement,
 invisible to `list`.
 """
 
+import contextlib
 import errno
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -213,8 +215,10 @@ def _make_missing(folder: Path) -> None:
         try:
             path.mkdir()
         except FileExistsError:
-            if not path.is_dir() and path.exists():
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
+            # One look: between two a third may remove the folder and a fourth make it again.
+            with contextlib.suppress(FileNotFoundError):
+                if not stat.S_ISDIR(path.stat().st_mode):
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
         _sync_folder(path.parent)
 
 
