@@ -44,13 +44,15 @@ def make_client(options: StoreOptions, *, uri: str, read_seconds: float = READ_S
         },
     )
     try:
-        # What boto3 makes its own of, without boto3's resources and transfers: 2 MB that nobody here would use.
-        session = botocore.session.get_session()
-        session.register_component("data_loader", models())
-        region = options.region or session.get_config_variable("region") or "us-east-1"
-        return session.create_client(
-            "s3", endpoint_url=options.endpoint, region_name=region, verify=options.ca_bundle, config=config
-        )
+        core = botocore.session.get_session()
+        core.register_component("data_loader", models())
+        from boto3.session import Session  # only now: see models()
+
+        session = Session(botocore_session=core)
+        return session.client(
+            "s3", endpoint_url=options.endpoint, region_name=options.region or session.region_name or "us-east-1",
+            verify=options.ca_bundle, config=config,
+        )  # fmt: skip
     except (BotoCoreError, ValueError) as error:
         seen = f"{uri} cannot be reached with these settings: {error}"
         raise StorageMisnamed(

@@ -24,6 +24,10 @@ def models() -> Any:
     """For all clients of the process, the component `data_loader` of their sessions."""
     loader = botocore.session.get_session().get_component("data_loader")
     loader.file_loader = LeanFiles(loader.file_loader)
+    # Read now: what is read as text first leaves room in which the modules that are imported next find place.
+    loader.load_data("endpoints")
+    for kind in ("service-2", "endpoint-rule-set-1"):
+        loader.load_service_model("s3", kind)
     return loader
 
 
