@@ -26,7 +26,8 @@ def test_a_variable_that_reads_as_a_secret_is_named(env: str) -> None:
 @pytest.mark.parametrize(
     "env",
     ["PAD_TOKEN: '[PAD]'", "EOS_TOKEN: '<|endoftext|>'", "TOKENIZERS_PARALLELISM: 'false'", "MAX_TOKENS: '4096'",
-     "API_KEY: /run/secrets/api-key", "HF_TOKEN: ''", "NCCL_DEBUG: INFO", "KEY: abc", "PASSWORD: ''"],
+     "API_KEY: /run/secrets/api-key", "HF_TOKEN: ''", "NCCL_DEBUG: INFO", "KEY: abc", "PASSWORD: ''",
+     "MODEL: hf-internal-testing/tiny-random-gpt2", "MODEL: sk-learn-classifier"],
 )  # fmt: skip
 def test_what_is_none_passes(env: str) -> None:
     assert faults(f"launch.env={{{env}}}") == []
