@@ -10,7 +10,7 @@ from tests.components.agent.test_gang import NewGang
 README = Path(__file__).parents[3] / "README.md"
 
 YOURS = """
-import json, os
+import json, os, signal
 from pathlib import Path
 
 total_steps, here = 6, 0
