@@ -16,7 +16,7 @@ import urllib3
 from urllib3 import exceptions as http
 
 from components.cluster.answers import NotDone, Request, Unsettled, explain
-from components.cluster.base import NotSignedIn
+from components.cluster.base import Forbidden, NotSignedIn
 from components.errors import ArgosyError, BadInput, EnvironmentUnfit, Transient
 
 CONNECT_SECONDS = 5.0
@@ -24,6 +24,9 @@ USER_AGENT = "argosy"
 """By which the server's audit log tells our requests from those of others with the same account."""
 ANSWER_SECONDS = 30.0
 """The server itself ends a request after a minute; most answers take milliseconds."""
+
+SETTLING_SECONDS = 30.0
+"""A server that is just back refuses for a while what it allows: it has not yet read who may do what."""
 
 KEEP_ALIVE = [
     *urllib3.connection.HTTPConnection.default_socket_options,
@@ -77,6 +80,8 @@ class Transport:
     """Where people say whom to trust."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Credentials are renewed by one thread at a time."""
+    away_at: float | None = None
+    """When the server last did not answer, by the clock of `tries`."""
 
     def ask(
         self, request: Request, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Any = None,
@@ -103,7 +108,7 @@ class Transport:
         try:
             content = response.data  # already read
             if response.status >= 400:
-                raise self.explain(request, response.status, content, response.headers)
+                raise self._meaning(request, response.status, content, response.headers)
             return json.loads(content) if content else {}
         except ValueError as error:
             what = content[:100].decode("utf-8", "replace")
@@ -116,8 +121,20 @@ class Transport:
         if response.status >= 400:
             data = response.read(100_000, decode_content=True)
             response.close()
-            raise self.explain(request, response.status, data, response.headers)
-        return OpenAnswer(response)
+            raise self._meaning(request, response.status, data, response.headers)
+        return OpenAnswer(response, on_break=self._is_away)
+
+    def _meaning(self, request: Request, status: int, data: bytes, headers: Mapping[str, str]) -> ArgosyError:
+        error = self.explain(request, status, data, headers)
+        if isinstance(error, Unsettled):
+            self._is_away()
+        is_refused = isinstance(error, Forbidden) or error.reason == "NotSignedIn"
+        if is_refused and self.away_at is not None and self.tries.clock() - self.away_at < SETTLING_SECONDS:
+            return NotDone("JustBack", f"{self.host} did not answer a moment ago, and says now: {error}", "ask again")
+        return error
+
+    def _is_away(self) -> None:
+        self.away_at = self.tries.clock()
 
     def _send(
         self, request: Request, method: str, path: str, query: Mapping[str, str] | None, data: bytes | None,
@@ -137,6 +154,7 @@ class Transport:
                 timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=ANSWER_SECONDS),
             )  # fmt: skip
         except (http.HTTPError, OSError) as error:
+            self._is_away()
             raise self._unanswered(request, error) from error
 
     def _unanswered(self, request: Request, error: Exception) -> ArgosyError:
@@ -171,8 +189,10 @@ def _innermost(error: BaseException) -> BaseException:
 class OpenAnswer:
     """Lines of an answer that stays open. `close` ends it from any thread."""
 
-    def __init__(self, response: Any) -> None:
+    def __init__(self, response: Any, *, on_break: Callable[[], None] = lambda: None) -> None:
+        """`on_break` hears of a connection that broke, before who reads it does."""
         self._response = response
+        self._on_break = on_break
         self._socket = _socket_of(response)
         self._is_closed = False
 
@@ -188,6 +208,7 @@ class OpenAnswer:
         except (http.HTTPError, OSError, ValueError, AttributeError) as error:
             # The last two are what a response says when another thread closes it under its reader.
             if not self._is_closed:
+                self._on_break()
                 raise Transient("ConnectionBroke", f"the connection broke: {_innermost(error)}", "ask again") from error
             return
         if rest and not self._is_closed:

@@ -73,6 +73,40 @@ def test_a_list_of_several_pages_is_whole(server: FakeApiServer, cluster: Kubern
     assert server.num("GET", "/configmaps") == 3
 
 
+REFUSED = answer(403, 'User "ann" cannot list resource "configmaps"')
+UNKNOWN = answer(401, "Unauthorized")
+
+
+@pytest.mark.parametrize("away", [hang_up, answer(503, "starting"), answer(500, "starting")])
+@pytest.mark.parametrize("refusal", [REFUSED, UNKNOWN])
+def test_a_server_that_is_just_back_may_refuse_what_it_allows(
+    server: FakeApiServer, cluster: KubernetesCluster, away: Any, refusal: Any
+) -> None:
+    server.faults += [away, refusal, refusal]
+    assert cluster.list(CONFIG_MAPS).items == []
+    assert server.num("GET", "/configmaps") == 4
+
+
+def test_what_a_server_refuses_for_long_after_it_is_back_is_refused(
+    server: FakeApiServer, cluster: KubernetesCluster
+) -> None:
+    times = iter(range(0, 10_000, 7))
+    tries = Tries(total_seconds=600.0, clock=lambda: float(next(times)), pause=lambda _: None)
+    cluster = replace(cluster, transport=replace(cluster.transport, tries=tries))
+    server.faults += [hang_up, *[REFUSED] * 20]
+    with pytest.raises(Forbidden, match='"ann" may not list configmaps'):
+        cluster.list(CONFIG_MAPS)
+    assert 2 < server.num("GET", "/configmaps") < 10
+
+
+def test_a_watch_goes_on_through_a_server_that_is_just_back(server: FakeApiServer, cluster: KubernetesCluster) -> None:
+    server.put(f"{FOLDER}/one", body("one"))
+    server.faults += [hang_up, answer(403, 'User "ann" cannot watch resource "configmaps"')]
+    with cluster.watch(CONFIG_MAPS, resource_version="1") as events:
+        assert next(iter(events)).object["metadata"]["name"] == "one"
+    assert server.num("GET", "/configmaps") == 3
+
+
 def test_a_create_whose_answer_was_lost_is_found_and_not_repeated(
     server: FakeApiServer, cluster: KubernetesCluster
 ) -> None:
