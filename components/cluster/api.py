@@ -75,6 +75,10 @@ class KubernetesCluster:
         return cls(transport, namespace or default, found, configuration.ssl_ca_cert or "")
 
     @property
+    def seconds_since_away(self) -> float:
+        return self.transport.seconds_since_away
+
+    @property
     def server(self) -> str:
         """Address of the API server."""
         return self.transport.host

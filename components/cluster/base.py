@@ -109,6 +109,10 @@ class Cluster(Protocol):
     @property
     def namespace(self) -> str: ...
 
+    @property
+    def seconds_since_away(self) -> float:
+        """Since the server last did not answer us; infinite when it always did."""
+
     def in_namespace(self, namespace: str) -> "Cluster":
         """The same cluster and account, another namespace."""
 

@@ -1,8 +1,11 @@
-"""Which nodes do not answer, judged as the node controller judges zones: where all are silent, nobody looked."""
+"""Which nodes do not answer. Where all are silent, or nobody could listen, nobody looked."""
 
 from collections.abc import Iterable
 
 from components.cluster.base import Object
+
+REPORTING_SECONDS = 60.0
+"""So long kubelets have to report to an API server that is back; 45 s were seen on a busy host."""
 
 
 def readiness(node: Object) -> Object:
@@ -14,12 +17,15 @@ def readiness(node: Object) -> Object:
     return {"name": node["metadata"]["name"], "is_ready": not told or told[0] == "True"}
 
 
-def silent_nodes(nodes: Iterable[Object]) -> frozenset[str]:
-    """Names of those that are not Ready, of nodes as `readiness` gives them; none while that is all of them.
+def silent_nodes(nodes: Iterable[Object], *, seconds_since_away: float) -> frozenset[str]:
+    """Names of those that are not Ready, of nodes as `readiness` gives them; none while that is all of them, or when
+    the API server itself did not answer a moment ago.
 
-    After an API server was away for some time all nodes count as silent until their kubelets have reported again, while
-    everything on them works. To take it away would end every gang at once, and there would be no node left to go to.
+    While it is away no kubelet can report, so afterwards all nodes count as silent, until one after the other has
+    reported again, and everything on them works. To take that away would end gangs that nothing is wrong with.
     """
+    if seconds_since_away < REPORTING_SECONDS:
+        return frozenset()
     is_ready = {node["name"]: node["is_ready"] for node in nodes}
     silent = frozenset(name for name, ready in is_ready.items() if not ready)
     return frozenset() if len(silent) == len(is_ready) else silent

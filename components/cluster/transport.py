@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import random
 import socket
 import ssl
@@ -19,9 +20,10 @@ from components.cluster.answers import NotDone, Request, Unsettled, explain
 from components.cluster.base import Forbidden, NotSignedIn
 from components.errors import ArgosyError, BadInput, EnvironmentUnfit, Transient
 
-CONNECT_SECONDS = 5.0
 USER_AGENT = "argosy"
 """By which the server's audit log tells our requests from those of others with the same account."""
+
+CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 """The server itself ends a request after a minute; most answers take milliseconds."""
 
@@ -80,7 +82,7 @@ class Transport:
     """Where people say whom to trust."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Credentials are renewed by one thread at a time."""
-    away_at: float | None = None
+    away_at: float = -math.inf
     """When the server last did not answer, by the clock of `tries`."""
 
     def ask(
@@ -129,9 +131,14 @@ class Transport:
         if isinstance(error, Unsettled):
             self._is_away()
         is_refused = isinstance(error, Forbidden) or error.reason == "NotSignedIn"
-        if is_refused and self.away_at is not None and self.tries.clock() - self.away_at < SETTLING_SECONDS:
+        if is_refused and self.seconds_since_away < SETTLING_SECONDS:
             return NotDone("JustBack", f"{self.host} did not answer a moment ago, and says now: {error}", "ask again")
         return error
+
+    @property
+    def seconds_since_away(self) -> float:
+        """Since the server last did not answer; infinite when it always did."""
+        return self.tries.clock() - self.away_at
 
     def _is_away(self) -> None:
         self.away_at = self.tries.clock()

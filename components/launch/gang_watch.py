@@ -19,6 +19,7 @@ class GangWatch:
 
     def __init__(self, cluster: Cluster, kind: Kind, gang: str, *, nudge: Callable[[], None], log: Log) -> None:
         """Raises Transient when the first look takes too long, and what else keeps it from being taken."""
+        self._cluster = cluster
         labels = f"{GANG_LABEL}={gang}"
         self._gang = LiveObjects(cluster, kind, on_change=nudge, log=log, labels=labels)
         self._pods = LiveObjects(cluster, PODS, on_change=nudge, log=log, labels=labels)
@@ -67,7 +68,7 @@ class GangWatch:
         nodes, gone = self._nodes.snapshot()
         names = {item["name"] for item in nodes.values()}
         lost = frozenset(item["name"] for item in gone.values()) - names
-        return lost | silent_nodes(nodes.values())
+        return lost | silent_nodes(nodes.values(), seconds_since_away=self._cluster.seconds_since_away)
 
     def _complaints(self) -> Mapping[str, str]:
         events, _ = self._warnings.snapshot()

@@ -61,7 +61,7 @@ class Janitor:
             pods=self._pods.living(),
             gangs=[item for live in self._gangs for item in live.living()],
             workflows={item["metadata"]["name"]: item for item in workflows},
-            unready_nodes=silent_nodes(self._nodes.living()),
+            unready_nodes=silent_nodes(self._nodes.living(), seconds_since_away=self._cluster.seconds_since_away),
         )
 
     def _do(self, action: Action) -> None:

@@ -1,10 +1,11 @@
 """Nodes that do not answer, and a cluster whose control plane was away."""
 
+import math
 from typing import Any
 
 import pytest
 
-from components.cluster.silent import readiness, silent_nodes
+from components.cluster.silent import REPORTING_SECONDS, readiness, silent_nodes
 
 
 def a_node(name: str, *conditions: tuple[str, str]) -> dict[str, Any]:
@@ -14,10 +15,9 @@ def a_node(name: str, *conditions: tuple[str, str]) -> dict[str, Any]:
     }
 
 
-def silent(**ready: str) -> frozenset[str]:
-    return silent_nodes(
-        readiness(a_node(name, ("DiskPressure", "False"), ("Ready", said))) for name, said in ready.items()
-    )
+def silent(*, seconds_since_away: float = math.inf, **ready: str) -> frozenset[str]:
+    nodes = [readiness(a_node(name, ("DiskPressure", "False"), ("Ready", said))) for name, said in ready.items()]
+    return silent_nodes(nodes, seconds_since_away=seconds_since_away)
 
 
 @pytest.mark.parametrize(("said", "is_ready"), [("True", True), ("False", False), ("Unknown", False)])
@@ -38,3 +38,8 @@ def test_when_no_node_is_ready_nobody_is_taken_for_lost() -> None:
     assert silent(a="Unknown", b="Unknown") == frozenset()
     assert silent(a="False") == frozenset()
     assert silent() == frozenset()
+
+
+def test_no_node_is_taken_for_lost_before_it_could_report_to_a_server_that_was_away() -> None:
+    assert silent(a="Unknown", b="True", seconds_since_away=REPORTING_SECONDS - 1) == frozenset()
+    assert silent(a="Unknown", b="True", seconds_since_away=REPORTING_SECONDS + 1) == {"a"}
