@@ -14,6 +14,8 @@ _TOKEN = re.compile(r"(?i)(?:^|_)token$")
 _LONG = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9._~+/=-]{16,}")
 """What a generated token looks like, and `<|endoftext|>` or `[PAD]`, tokens of another kind, do not."""
 
+_SEEN = "reads as a secret, and whoever may see the run could read it"
+
 
 def literal_secrets(config: TrainConfig) -> Iterator[Problem]:
     """One problem a value; no value is repeated in it."""
@@ -22,12 +24,11 @@ def literal_secrets(config: TrainConfig) -> Iterator[Problem]:
             instead = (
                 f"keep it in a Secret of the namespace, and write launch.secrets: {{{name}: {{secret: …, key: …}}}}"
             )
-            yield Problem(f"launch.env.{name}", "reads as a secret, and whoever may see the run could read it", instead)
+            yield Problem(f"launch.env.{name}", _SEEN, instead)
     for index, word in enumerate(config.launch.command):
         if is_credential(word):
             instead = "keep it in a Secret, name that under launch.secrets, and have the program read the variable"
-            seen = "reads as a secret, and whoever may see the run could read it"
-            yield Problem(f"launch.command[{index}]", seen, instead)
+            yield Problem(f"launch.command[{index}]", _SEEN, instead)
 
 
 def _is_secret(name: str, value: str) -> bool:

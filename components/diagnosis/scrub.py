@@ -21,7 +21,8 @@ Mask = Callable[[str], str]
 _SHORTEST_SECRET = 6
 # `NoCredentials:` is a reason of ours: what follows it is a sentence.
 _NAMED = re.compile(
-    r"(?i)(?<![\w-])(?!NoCredentials:)([\w-]*(?:password|passwd|secret[_-]?(?:access[_-]?)?key|access[_-]?key(?:[_-]?id)?|api[_-]?key|auth[_-]?token|"
+    r"(?i)(?<![\w-])(?!NoCredentials:)"
+    r"([\w-]*(?:password|passwd|secret[_-]?(?:access[_-]?)?key|access[_-]?key(?:[_-]?id)?|api[_-]?key|auth[_-]?token|"
     r"session[_-]?token|credential|private[_-]?key|(?<![a-z])token)s?[\"']?\s*[=:]\s*[\"']?)([^\s\"',;&]{4,})"
 )
 

@@ -8,13 +8,13 @@ from components.contracts.cluster_names import (
     COMPLETION_INDEX_ANNOTATION,
     GANG_LABEL,
     GENERATION_LABEL,
+    WORKFLOW_LABEL,
 )
 from components.contracts.node_names import parse_node_name
 from components.diagnosis.fields import Object, event_at, name_of, part, parts, text, uid_of
 from components.diagnosis.node_fit import Fit, fit_of
 from components.diagnosis.observed import Observed
 
-WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
 NODE_ANNOTATION = "workflows.argoproj.io/node-name"
 _JOB_NAME = ("batch.kubernetes.io/job-name", "job-name")
 

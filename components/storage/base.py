@@ -110,7 +110,7 @@ def open_store(uri: str, options: StoreOptions | None = None, *, is_patient: boo
     """
     place = parse_location(uri)
     if isinstance(place, S3Location):
-        from components.storage.s3 import open_s3  # botocore takes a quarter of a second to load
+        from components.storage.s3 import open_s3  # boto3 takes a third of a second to load
 
         around = StoreOptions.of_environment(os.environ)
         return open_s3(place, (options or StoreOptions()).over(around), is_patient=is_patient)

@@ -85,7 +85,7 @@ class StoreOptions:
         return StoreOptions(**{**dict(other._said()), **dict(self._said())})
 
     def environment(self) -> dict[str, str]:
-        """The variables that say the same to any process; botocore itself reads all but one of them."""
+        """The variables that say the same to any process; boto3 itself reads all but one of them."""
         written = {True: "true", False: "false"}
         return {_VARIABLES[name]: written.get(value, value) for name, value in self._said()}
 

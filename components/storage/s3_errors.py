@@ -13,7 +13,7 @@ from components.errors import ArgosyError
 from components.storage.base import StorageError, StorageMisnamed
 
 FAILURES = (boto.BotoCoreError, boto.ClientError, ResponseParserError)
-"""Everything that botocore raises by itself."""
+"""Everything that boto3 raises by itself."""
 
 
 class Meaning(StrEnum):
@@ -111,7 +111,7 @@ _SLOW_DOWN = frozenset(("SlowDown", "ServiceUnavailable", "TooManyRequests", "Th
 def explain(error: Exception) -> Trouble:
     """What `error`, one of FAILURES, means. What a signal handler of ours raised meanwhile is raised again."""
     inner = getattr(error, "kwargs", {}).get("error")
-    if isinstance(inner, ArgosyError):  # botocore takes everything that happens while it waits for the network
+    if isinstance(inner, ArgosyError):  # boto3 takes everything that happens while it waits for the network
         raise inner
     if isinstance(error, boto.ClientError):
         return _explain_answer(error.response, asked_for=error.operation_name)

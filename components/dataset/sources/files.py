@@ -67,7 +67,7 @@ def _samples(inputs: Sequence[Input], blobs: Blobs, findings: Findings, group: b
         key, name = split_name(item.path)
         if (mark := key if group else item.path) != of:
             if names and is_whole:
-                yield (last, own, _columns(names), row) if last.extra is None else _labelled(last, own, names, row)
+                yield _row(last, own, names, row)
             names, row, is_whole, own, of = (), [], True, key, mark
         last = item
         if isinstance(data, Failure):
@@ -81,14 +81,15 @@ def _samples(inputs: Sequence[Input], blobs: Blobs, findings: Findings, group: b
         names = (*names, name)
         row.append(data)
     if names and is_whole:
-        yield (last, own, _columns(names), row) if last.extra is None else _labelled(last, own, names, row)
+        yield _row(last, own, names, row)
     findings.count("num_inputs", len(inputs))
     findings.count("input_bytes", num_bytes)
 
 
-def _labelled(item: Input, key: str, names: tuple[str, ...], row: list[Value]) -> _Row:
-    label = b"%d" % (item.extra or {})["label"]
-    return item, key, (*_columns(names), Column(LABEL, "int")), [*row, label]
+def _row(item: Input, key: str, names: tuple[str, ...], row: list[Value]) -> _Row:
+    if item.extra is None:
+        return item, key, _columns(names), row
+    return item, key, (*_columns(names), Column(LABEL, "int")), [*row, b"%d" % item.extra["label"]]
 
 
 def rows(inputs: Sequence[Input], blobs: Blobs, findings: Findings) -> Iterator[tuple[Input, Sample]]:
