@@ -52,12 +52,11 @@ test: $(INSTALLED) $(READERS) $(S3_SERVER)  ## every test that needs no cluster
 
 # Calm tests side by side, a namespace each; then, alone, those that take something of the cluster away. Without KUBECONFIG
 # the development cluster is brought up, and left up.
-SUITES := calm disturbing
-test-cluster: $(INSTALLED)  ## tests on a real cluster: the one of KUBECONFIG (tests/cluster/README.md), else cluster-up; SUITES=calm
+test-cluster: $(INSTALLED)  ## tests on a real cluster: the one of KUBECONFIG (tests/cluster/README.md), else cluster-up
 	@test -n "$$KUBECONFIG" || $(MAKE) --no-print-directory cluster-up
 	@test -n "$$KUBECONFIG" || . build/devcluster/env; status=0; \
-	$(if $(filter calm,$(SUITES)),$(ON_CLUSTER) -m "cluster and not platform and not disturbing" $(BESIDE) tests/cluster tests/conformance || status=1;) \
-	$(if $(filter disturbing,$(SUITES)),$(ON_CLUSTER) -m "cluster and disturbing" tests/cluster || status=1;) exit $$status
+	$(ON_CLUSTER) -m "cluster and not platform and not disturbing" $(BESIDE) tests/cluster tests/conformance || status=1; \
+	$(ON_CLUSTER) -m "cluster and disturbing" tests/cluster || status=1; exit $$status
 
 test-platform: $(INSTALLED)  ## permissions, queues, tenants, GitOps, why: on the same cluster, to which Kueue is added
 	@test -n "$$KUBECONFIG" || { $(MAKE) --no-print-directory cluster-up && $(BIN)/python -m infra.devcluster add kueue; }
