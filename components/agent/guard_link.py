@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from components.agent.tasks import Tasks
-from components.runtime.processes import kill_descendants
+from components.runtime.processes import kill_descendants, signal_name
 
 GUARD_FILE = Path(__file__).resolve().parents[1] / "guard" / "guard.py"
 
@@ -115,7 +114,7 @@ class GuardLink:
         code = self._process.poll() if self._process else None
         if code is None:
             return "its connection closed"
-        return f"it exited with code {code}" if code >= 0 else f"it was killed by {signal.Signals(-code).name}"
+        return f"it exited with code {code}" if code >= 0 else f"it was killed by {signal_name(-code)}"
 
 
 async def _next_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:

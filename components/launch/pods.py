@@ -4,7 +4,6 @@ The exit code is the program container's, which the guard takes from its agent. 
 Failed for an evicted pod and for a stopped one alike.
 """
 
-import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from components.contracts.cluster_names import COMPLETION_INDEX_ANNOTATION
 from components.errors import ExitCode
 from components.launch.backend import NODE_LOST, POD_DELETED, AgentPhase, AgentStatus
 from components.launch.pod_template import PROGRAM
+from components.runtime.processes import signal_name
 
 Object = Mapping[str, Any]
 
@@ -134,7 +134,7 @@ def _ended(node_rank: int, terminated: Object) -> AgentStatus:
     if reason == "OOMKilled":
         return AgentStatus(node_rank, AgentPhase.EXITED, signal="SIGKILL", last_line="out of memory (OOMKilled)")
     if code > 128 and reason not in ("StartError", "ContainerCannotRun"):
-        return AgentStatus(node_rank, AgentPhase.EXITED, signal=_signal_name(code - 128), last_line=words)
+        return AgentStatus(node_rank, AgentPhase.EXITED, signal=signal_name(code - 128), last_line=words)
     unfit = code == 1 or reason in ("StartError", "ContainerCannotRun")
     return AgentStatus(node_rank, AgentPhase.EXITED, exit_code=code, last_line=words, is_unstartable=unfit)
 
@@ -202,13 +202,6 @@ def _container(statuses: Any, name: str) -> Object:
 
 def _time(text: Any) -> datetime | None:
     return datetime.fromisoformat(text) if isinstance(text, str) and text else None
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _last_line(text: str) -> str:

@@ -22,7 +22,7 @@ from components.errors import EnvironmentUnfit
 from components.launch.backend import AgentPhase, AgentStatus, MeetingPoint
 from components.launch.queue import QueueStanding
 from components.runtime.leftovers import MARK, Process, end_leftovers
-from components.runtime.processes import become_subreaper, boot_id, kill_descendants, spawn, start_time
+from components.runtime.processes import become_subreaper, boot_id, kill_descendants, signal_name, spawn, start_time
 
 AGENT_COMMAND = (sys.executable, "-m", "components.agent")
 
@@ -161,7 +161,7 @@ def _status(agent: _Agent) -> AgentStatus:
     return AgentStatus(
         agent.node_rank, AgentPhase.EXITED,
         exit_code=code if code >= 0 else None,
-        signal=signal.Signals(-code).name if code < 0 else None,
+        signal=signal_name(-code) if code < 0 else None,
         ended_by_us=agent.ended_by_us,
         last_line=_last_line(agent.output) if code else "",
     )  # fmt: skip

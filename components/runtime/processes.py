@@ -106,6 +106,14 @@ def boot_id() -> str:
         return ""
 
 
+def signal_name(number: int) -> str:
+    """`SIGKILL`; `signal 40` for one that has no name, as most real-time signals."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def machine_id() -> str:
     """Tells two machines of the same host name apart; empty where there is none."""
     try:

@@ -71,7 +71,7 @@ class Agent:
         if verb in ("exit", "kill"):
             self.stay(seconds)
             if verb == "kill":
-                os.kill(os.getpid(), getattr(signal, argument))
+                os.kill(os.getpid(), int(argument) if argument.isdigit() else getattr(signal, argument))
             return int(argument)
         while not (lost := self.peer_lost()):
             time.sleep(POLL)

@@ -270,14 +270,14 @@ def test_sigterm_to_a_guard_stops_the_whole_gang(new_gang: NewGang) -> None:
 # --- kills
 
 
-@pytest.mark.parametrize("node_rank", [0, 1])
-def test_a_killed_guard_ends_the_gang_with_92_and_no_orphan(new_gang: NewGang, node_rank: int) -> None:
+@pytest.mark.parametrize(("node_rank", "number"), [(0, signal.SIGKILL), (1, 40)])  # 40 has no name
+def test_a_killed_guard_ends_the_gang_with_92_and_no_orphan(new_gang: NewGang, node_rank: int, number: int) -> None:
     family = ["sh", "-c", "sleep 300 & (setsid sleep 301 &) ; sleep 302"]
     gang = new_gang(family).start()
     gang.pid_of_rank(1)
     time.sleep(0.2)
     everything = gang.processes()
-    os.kill(gang.guard_of(node_rank), signal.SIGKILL)
+    os.kill(gang.guard_of(node_rank), number)
     assert gang.wait() == [92, 92]
     assert gang.final.reason == "GuardLost"
     assert all_gone(everything)

@@ -46,9 +46,9 @@ def test_a_killed_agent_costs_a_restart_and_the_next_generation_finishes(place: 
 
 
 def test_agents_that_keep_dying_use_the_budget_up(place: Place) -> None:
-    stage = place.start(a_spec(max_restarts=1, env=plan({"0": "kill:SIGKILL"})))
+    stage = place.start(a_spec(max_restarts=1, env=plan({"0": "kill:SIGKILL"}, {"0": "kill:40"})))  # 40 has no name
     assert stage.wait() == 92
-    assert stage.last_words.startswith("AgentLost: the agent of node 0 was killed by SIGKILL; 1 of 1 restarts used")
+    assert stage.last_words.startswith("AgentLost: the agent of node 0 was killed by signal 40; 1 of 1 restarts used")
     assert len(place.state.generations) == 2
 
 
