@@ -8,7 +8,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.contracts.cluster_names import COMMIT_LABEL, CONTENT_LABEL, RUN_LABEL
+from components.contracts.cluster_names import COMMIT_LABEL, CONTENT_LABEL, FINISH, RUN_LABEL
 from components.errors import BadInput, Problem
 from infra.argo.content import content_of
 from infra.argo.submission import require_fit_for_cluster
@@ -19,7 +19,7 @@ from pipelines.config import TrainConfig
 from pipelines.gitops_section import GitOpsSection
 from pipelines.literal_secrets import literal_secrets
 from pipelines.specs import paths_read
-from pipelines.workflow import canonical
+from pipelines.workflow import canonical, workflow_labels
 from templates import labels
 
 Object = dict[str, Any]
@@ -114,7 +114,7 @@ def _template(manifest: Mapping[str, Any], config: TrainConfig) -> Object:
     }
     for item in spec["templates"]:
         # The exit handler reports on every run, also on one that was refused for its commit.
-        if "container" in item and item["name"] != labels.FINISH:
+        if "container" in item and item["name"] != FINISH:
             item["container"]["args"] += ["--commit", labels.workflow_parameter(COMMIT)]
     template = _object("WorkflowTemplate", config, spec)
     template["metadata"]["annotations"] = dict(manifest["metadata"]["annotations"])
@@ -122,7 +122,7 @@ def _template(manifest: Mapping[str, Any], config: TrainConfig) -> Object:
     if problems:
         raise BadInput("ManifestRefused", "the rendered template would not run as meant", problems=problems)
     spec["workflowMetadata"] = {
-        "labels": _labels(config),
+        "labels": workflow_labels(config),
         # Whatever who starts a run writes there, these two are what the run is.
         "labelsFrom": {
             COMMIT_LABEL: {"expression": "workflow.parameters.commit"},
@@ -178,19 +178,9 @@ def _after_template(item: Object) -> Object:
     return {**item, "metadata": {**item["metadata"], "annotations": {SYNC_WAVE_ANNOTATION: "1"}}}
 
 
-def _labels(config: TrainConfig) -> dict[str, str]:
-    instance = config.argo.instance_id if config.argo else None
-    return {
-        labels.MANAGED_BY_LABEL: labels.MANAGED_BY,
-        labels.EXPERIMENT_LABEL: config.experiment,
-        labels.MODEL_VERSION_LABEL: config.model_version,
-        **({labels.INSTANCE_LABEL: instance} if instance else {}),
-    }
-
-
 def _placed(item: Object, config: TrainConfig) -> Object:
     place = {"namespace": config.namespace} if config.namespace else {}
-    return {**item, "metadata": {**item["metadata"], **place, "labels": _labels(config)}}
+    return {**item, "metadata": {**item["metadata"], **place, "labels": workflow_labels(config)}}
 
 
 def _parameters(manifest: Mapping[str, Any]) -> dict[str, str]:

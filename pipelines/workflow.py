@@ -6,6 +6,17 @@ from typing import Any
 from hera.workflows import DAG, Parameter, Task, Workflow
 from hera.workflows import models as m
 
+from components.contracts.cluster_names import (
+    DESCRIPTION_ANNOTATION,
+    EXPERIMENT_LABEL,
+    INSTANCE_LABEL,
+    MANAGED_BY,
+    MANAGED_BY_LABEL,
+    MODEL_VERSION_LABEL,
+    PENDING_LIMIT_ANNOTATION,
+    PENDING_LIMIT_SECONDS,
+    TITLE_ANNOTATION,
+)
 from components.errors import BadInput
 from infra.lint.manifest import lint
 from pipelines.cluster_sections import PlacementSection
@@ -17,7 +28,6 @@ from templates import labels
 from templates.on_exit import at_the_end, finish_template
 from templates.pods import (
     LAUNCHER_SERVICE_ACCOUNT,
-    PENDING_LIMIT_SECONDS,
     STAGE_SERVICE_ACCOUNT,
     hidden_token,
     pod_security,
@@ -46,11 +56,11 @@ def train_workflow(config: TrainConfig, *, storage: str) -> Workflow:
         on_exit=labels.AT_THE_END,
         arguments=_parameters(config, storage=storage),
         namespace=config.namespace,
-        labels=_labels(config),
+        labels=workflow_labels(config),
         annotations=_annotations(config),
         pod_metadata=m.Metadata(
-            labels={labels.MANAGED_BY_LABEL: labels.MANAGED_BY, labels.EXPERIMENT_LABEL: config.experiment},
-            annotations={labels.PENDING_LIMIT_ANNOTATION: str(PENDING_LIMIT_SECONDS)},
+            labels={MANAGED_BY_LABEL: MANAGED_BY, EXPERIMENT_LABEL: config.experiment},
+            annotations={PENDING_LIMIT_ANNOTATION: str(PENDING_LIMIT_SECONDS)},
         ),
         service_account_name=config.service_account or STAGE_SERVICE_ACCOUNT,
         image_pull_secrets=[m.LocalObjectReference(name=name) for name in config.image_pull_secrets or ()] or None,
@@ -94,13 +104,14 @@ def train_workflow(config: TrainConfig, *, storage: str) -> Workflow:
     return workflow
 
 
-def _labels(config: TrainConfig) -> dict[str, str]:
+def workflow_labels(config: TrainConfig) -> dict[str, str]:
+    """Of a Workflow, and of whatever starts such Workflows."""
     instance = config.argo.instance_id if config.argo else None
     return {
-        labels.MANAGED_BY_LABEL: labels.MANAGED_BY,
-        labels.EXPERIMENT_LABEL: config.experiment,
-        labels.MODEL_VERSION_LABEL: config.model_version,
-        **({labels.INSTANCE_LABEL: instance} if instance else {}),
+        MANAGED_BY_LABEL: MANAGED_BY,
+        EXPERIMENT_LABEL: config.experiment,
+        MODEL_VERSION_LABEL: config.model_version,
+        **({INSTANCE_LABEL: instance} if instance else {}),
     }
 
 
@@ -108,8 +119,8 @@ def _annotations(config: TrainConfig) -> dict[str, str]:
     """What the Argo UI shows of the whole."""
     size = f"{config.launch.num_nodes} x {config.launch.nproc_per_node} ranks"
     return {
-        labels.TITLE_ANNOTATION: f"Train {config.experiment} {config.model_version}",
-        labels.DESCRIPTION_ANNOTATION: f"shard and preflight, launch ({size}), verify, retain",
+        TITLE_ANNOTATION: f"Train {config.experiment} {config.model_version}",
+        DESCRIPTION_ANNOTATION: f"shard and preflight, launch ({size}), verify, retain",
     }
 
 

@@ -1,17 +1,4 @@
-"""Names that recur in manifests: label keys, workflow parameters, task names. Written once, imported by both halves."""
-
-DOMAIN = "argosy.dev"
-
-EXPERIMENT_LABEL = f"{DOMAIN}/experiment"
-MODEL_VERSION_LABEL = f"{DOMAIN}/model-version"
-STAGE_LABEL = f"{DOMAIN}/stage"
-
-TITLE_ANNOTATION = "workflows.argoproj.io/title"
-DESCRIPTION_ANNOTATION = "workflows.argoproj.io/description"
-INSTANCE_LABEL = "workflows.argoproj.io/controller-instanceid"
-MANAGED_BY_LABEL, MANAGED_BY = "app.kubernetes.io/managed-by", "argosy"
-PENDING_LIMIT_ANNOTATION = f"{DOMAIN}/pending-limit-seconds"
-"""On a stage's pod: the janitor ends it when it has been Pending for so long. Argo itself waits for ever."""
+"""Names that recur in a manifest: its parameters, its tasks, and the tags by which they refer to each other."""
 
 STORAGE = "storage"
 IMAGE = "image"
@@ -28,7 +15,6 @@ PREFLIGHT = "preflight"
 LAUNCH = "launch"
 VERIFY = "verify"
 RETAIN = "retain"
-FINISH = "finish"
 AT_THE_END = "at-the-end"
 
 

@@ -2,10 +2,11 @@
 
 from hera.workflows import Container, Step, Steps
 
+from components.contracts.cluster_names import FINISH
 from components.contracts.outputs import FINISH as FINISH_OUTPUTS
 from components.finish.spec import FinishSpec
 from templates.deadlines import finish_timeout
-from templates.labels import AT_THE_END, FINISH
+from templates.labels import AT_THE_END
 from templates.stage import stage_template
 
 FINISH_RETRIES = 2

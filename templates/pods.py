@@ -28,9 +28,6 @@ TOKEN_FOLDER, NO_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount", "no-to
 LEAST_RESOURCES = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}}
 """Of stages that watch and write a little: launch and finish."""
 
-PENDING_LIMIT_SECONDS = 1800
-"""How long a stage's pod may be Pending before the janitor ends it."""
-
 ARGO_REQUESTS = {"cpu": "10m", "memory": "64Mi"}
 """Of the containers Argo adds; a ResourceQuota wants every container to name some."""
 

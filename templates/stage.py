@@ -7,11 +7,11 @@ from hera.workflows import Container, Env, Parameter
 from hera.workflows import models as m
 
 from components.contracts.canonical import canonical_json
+from components.contracts.cluster_names import STAGE_LABEL
 from components.contracts.document import Document
 from templates.labels import (
     PLATFORM_IMAGE,
     RUN,
-    STAGE_LABEL,
     STORAGE,
     WORKDIR,
     input_parameter,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from components.contracts.cluster_names import GANG_LABEL, PRIORITY_LABEL, QUEUE_LABEL
+from components.contracts.cluster_names import COORDINATOR_PORT, GANG_LABEL, PRIORITY_LABEL, QUEUE_LABEL
 from components.contracts.names import gang_name
 from components.errors import Problem
 from components.launch.pod_template import SECRET_KEY, SPEC_KEY, GangPlan, Manifest, pod_template
@@ -14,9 +14,6 @@ GangKind = Literal["jobset", "job"]
 
 REPLICATED_JOB = "n"
 """Short, because it stands in the names of pods."""
-
-COORDINATOR_PORT = 29400
-"""Of agent 0, in the pod's own network. With `host_network` each gang takes its own, see `coordinator_port`."""
 
 _HOST_PORTS = range(20000, 28000)
 """Below those that Linux gives away by itself, and those of NodePorts."""
@@ -144,6 +141,7 @@ def _job_spec(plan: GangPlan) -> dict[str, Any]:
 
 
 def _port(gang: str, host_network: bool) -> int:
+    """With `host_network` each gang takes its own: others may be on the same machine."""
     if not host_network:
         return COORDINATOR_PORT
     return _HOST_PORTS[sum(char * (index + 1) for index, char in enumerate(gang.encode())) % len(_HOST_PORTS)]

@@ -5,13 +5,21 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from components.contracts.cluster_names import EXPERIMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL, RUN_LABEL
+from components.contracts.cluster_names import (
+    DESCRIPTION_ANNOTATION,
+    EXPERIMENT_LABEL,
+    INSTANCE_LABEL,
+    MANAGED_BY,
+    MANAGED_BY_LABEL,
+    RUN_LABEL,
+    TITLE_ANNOTATION,
+)
+from components.contracts.cluster_names import MODEL_VERSION_LABEL as MODEL_VERSION_LABEL
 from components.errors import BadInput, Problem
 from components.storage.location import S3Location, parse_location
-from infra.argo.argo import INSTANCE_LABEL, Workflow
+from infra.argo.argo import Workflow
 
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
-MODEL_VERSION_LABEL = "argosy.dev/model-version"
 
 
 def workflow_of(
@@ -66,7 +74,7 @@ def workflow_again(earlier: Workflow, *, name: str) -> Workflow:
     }  # fmt: skip
     annotations = {
         key: value for key, value in (metadata.get("annotations") or {}).items()
-        if key in ("workflows.argoproj.io/title", "workflows.argoproj.io/description")
+        if key in (TITLE_ANNOTATION, DESCRIPTION_ANNOTATION)
     }  # fmt: skip
     return {
         "apiVersion": "argoproj.io/v1alpha1",

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from components.contracts.cluster_names import JANITOR_NAME
+
 Manifest = dict[str, Any]
 
 NODES_ROLE = "argosy-nodes"
@@ -68,14 +70,14 @@ LAUNCHER = Account(
         Rule("", ("services",), ("create", "delete", "get", "patch"), "names for the pods of a gang that is a Job"),
         Rule("", ("pods",), ("list", "watch"), "the gang's pods"),
         Rule("", ("events",), ("list", "watch"), "why a pod does not start"),
-        Rule("apps", ("deployments",), ("get",), "is there a janitor", names=("argosy-janitor",)),
+        Rule("apps", ("deployments",), ("get",), "is there a janitor", names=(JANITOR_NAME,)),
         Rule("kueue.x-k8s.io", ("localqueues",), ("get", "list"), "the queue of a gang: is it there, is it open"),
         Rule("kueue.x-k8s.io", ("workloads",), ("list", "watch"), "why a gang waits, its place, was it preempted"),
     ),
     sees_nodes=True,
 )
 JANITOR = Account(
-    "argosy-janitor",
+    JANITOR_NAME,
     "ends what no stage can: lost pods, runs whose pods stay Pending, gangs whose Workflow is over",
     (
         Rule("", ("pods",), ("list", "watch", "delete"), "pods of lost nodes, and those that stay Pending"),
@@ -92,7 +94,7 @@ SUBMITTER = Account(
         Rule(*_WORKFLOWS, ("create", "get", "list", "watch", "patch"), "submit, follow, stop"),
         Rule("argoproj.io", ("workflowtemplates",), ("get",), "submit --from-template"),
         Rule("", ("pods/log",), ("get",), "logs of a stage that is still running"),
-        Rule("apps", ("deployments",), ("get",), "is there a janitor", names=("argosy-janitor",)),
+        Rule("apps", ("deployments",), ("get",), "is there a janitor", names=(JANITOR_NAME,)),
         Rule("kueue.x-k8s.io", ("localqueues",), ("get", "list"), "is there such a queue, is it open"),
         *_WHY,
     ),

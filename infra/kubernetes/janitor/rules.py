@@ -13,6 +13,7 @@ from components.contracts.cluster_names import (
     FORCE_AFTER_ANNOTATION,
     GANG_LABEL,
     PENDING_LIMIT_ANNOTATION,
+    PENDING_LIMIT_SECONDS,
     STAGE_LABEL,
     WORKFLOW_ANNOTATION,
     WORKFLOW_LABEL,
@@ -42,7 +43,7 @@ class Limits:
     """For pods that do not say otherwise."""
 
     force_after_seconds: float = 120.0
-    pending_seconds: float = 1800.0
+    pending_seconds: float = PENDING_LIMIT_SECONDS
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from typing import Any
 
 import yaml
 
+from components.cluster.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
 from components.cluster.quantities import parse_quantity, write_quantity
-from components.contracts.cluster_names import DOMAIN, GANG_LABEL, MANAGED_BY, MANAGED_BY_LABEL
+from components.contracts.cluster_names import COORDINATOR_PORT, DOMAIN, GANG_LABEL, MANAGED_BY, MANAGED_BY_LABEL
 from infra.kubernetes.permissions import (
     JANITOR,
     LAUNCHER,
@@ -24,9 +25,6 @@ from infra.kubernetes.permissions import (
 from infra.kubernetes.tenant.tenant import Tenant
 
 TENANT_LABEL = f"{DOMAIN}/tenant"
-QUEUE_API = "kueue.x-k8s.io/v1beta2"
-COORDINATOR_PORT = 29400
-"""Of agent 0, as `components/launch/gang_objects.py` has it; a test compares them."""
 _RBAC = "rbac.authorization.k8s.io"
 _JANITOR_YAML = Path(__file__).parent.parent / "janitor" / "janitor.yaml"
 _OBJECTS = {"count/workflows.argoproj.io": "1000", "count/jobsets.jobset.x-k8s.io": "200", "count/jobs.batch": "500",
@@ -119,7 +117,7 @@ def _queues(tenant: Tenant) -> Iterator[Manifest]:
             for name, quota in sorted(tenant.quota.items())
         ]  # fmt: skip
         yield {
-            "apiVersion": QUEUE_API, "kind": "ClusterQueue",
+            "apiVersion": CLUSTER_QUEUES.api_version, "kind": CLUSTER_QUEUES.kind,
             "metadata": _metadata(tenant, tenant.name, is_namespaced=False),
             "spec": {
                 **({"cohortName": tenant.cohort} if tenant.cohort else {}),
@@ -140,7 +138,7 @@ def _queues(tenant: Tenant) -> Iterator[Manifest]:
             },
         }  # fmt: skip
     yield {
-        "apiVersion": QUEUE_API, "kind": "LocalQueue", "metadata": _metadata(tenant, tenant.queue),
+        "apiVersion": LOCAL_QUEUES.api_version, "kind": LOCAL_QUEUES.kind, "metadata": _metadata(tenant, tenant.queue),
         "spec": {"clusterQueue": tenant.owned_cluster_queue, "stopPolicy": "None"},
     }  # fmt: skip
 
@@ -174,7 +172,7 @@ def _queue_rules(
     tenant: Tenant, launcher: list[Manifest], members: list[Manifest]
 ) -> Iterator[tuple[str, list[Rule], list[Manifest]]]:
     """A ClusterQueue shows sums, never names; other tenants' workloads only with `sees_others`."""
-    group = "kueue.x-k8s.io"
+    group = CLUSTER_QUEUES.group
     own = (tenant.owned_cluster_queue,)
     rules = [
         Rule(group, ("clusterqueues",), ("get",), "its quota, and what is in use", names=own),

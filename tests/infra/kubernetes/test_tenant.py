@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from components.errors import BadInput
-from components.launch.gang_objects import COORDINATOR_PORT as OF_THE_GANG
 from infra.kubernetes.tenant.folder import HEADER, write_render
-from infra.kubernetes.tenant.render import COORDINATOR_PORT, render
+from infra.kubernetes.tenant.render import render
 from infra.kubernetes.tenant.tenant import Tenant, read_tenants
 
 TEN_LINES = """\
@@ -175,7 +174,6 @@ def test_members_submit_and_readers_only_look(tmp_path: Path) -> None:
 
 
 def test_gangs_are_reached_by_gangs_of_their_namespace_only(tmp_path: Path) -> None:
-    assert COORDINATOR_PORT == OF_THE_GANG
     policies = objects(a_tenant(tmp_path), "NetworkPolicy")
     assert policies["argosy-closed"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress"]}
     gangs = {"matchExpressions": [{"key": "argosy.dev/gang", "operator": "Exists"}]}
