@@ -12,9 +12,9 @@ import yaml
 from components.errors import EnvironmentUnfit
 from components.storage.location import StoreOptions
 from components.storage.s3_client import make_client
-from infra.devcluster.control import BIN, S3_KEY, S3_SECRET
+from infra.devcluster.control import S3_KEY, S3_SECRET
 from infra.devcluster.images import Image
-from infra.devcluster.layout import BUILD, NAMESPACE, Layout
+from infra.devcluster.layout import BIN, BUILD, KUBECTL, NAMESPACE, Layout
 from infra.devcluster.manifests import kubectl
 
 BUCKET = "argosy"
@@ -32,7 +32,7 @@ def environment(layout: Layout, images: Iterable[Image], token: str) -> dict[str
     """Variables by name."""
     by_name = {image.name: image.reference for image in images}
     return {
-        "KUBECONFIG": str(BUILD / "kubeconfig"), "KUBECTL": str(BIN / "kube" / "kubectl"),
+        "KUBECONFIG": str(BUILD / "kubeconfig"), "KUBECTL": str(KUBECTL),
         "ARGO": str(BIN / "argo" / "argo"),
         "ARGO_SERVER": layout.argo_server, "ARGO_SECURE": "true", "ARGO_TOKEN": f"Bearer {token}",
         "ARGO_SERVER_CA": str(BUILD / "ca.crt"), "AWS_ENDPOINT_URL_S3": layout.s3_url, "AWS_ACCESS_KEY_ID": S3_KEY,

@@ -8,25 +8,22 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 
 from components.errors import EnvironmentUnfit
 from infra.devcluster.commands import run, write
-from infra.devcluster.layout import BUILD, CHECKOUT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from infra.devcluster.layout import BIN, BUILD, CHECKOUT, KUBECTL
 
 MODULES = Path(__file__).parent / "modules"
 KUBERNETES, ARGO = "v1.35.4", "v4.0.5"
 ARGO_MODULE = "github.com/argoproj/argo-workflows/v4"
 JOBSET_MODULE = "sigs.k8s.io/jobset"
+INSTALL_GO = "install Go 1.26 or later"
 _GIT = "k8s.io/component-base/version.git"
 
 
@@ -47,7 +44,7 @@ class Group:
 
     @property
     def output(self) -> Path:
-        return BUILD / "bin" / self.name
+        return BIN / self.name
 
 
 GROUPS = (
@@ -69,7 +66,8 @@ def build(say: Callable[[str], None]) -> None:
     with locked(BUILD / "build.lock"):
         for group in GROUPS:
             _build_if_changed(group, say)
-        _render_manifests()
+        for name in MANIFESTS:
+            manifest_path(name)
 
 
 def build_group(group: Group, say: Callable[[str], None]) -> None:
@@ -92,10 +90,16 @@ def inputs(group: Group) -> str:
     return digest.hexdigest()
 
 
+def find_go() -> str | None:
+    """On PATH, or where Go's own archive is unpacked."""
+    return shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+
+
 def go() -> str:
-    found = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    """Raises EnvironmentUnfit where there is none."""
+    found = find_go()
     if found is None:
-        raise EnvironmentUnfit("ProgramMissing", "go is not installed", "install Go 1.26 or later")
+        raise EnvironmentUnfit("ProgramMissing", "go is not installed", INSTALL_GO)
     return found
 
 
@@ -103,9 +107,22 @@ def go_version() -> str:
     return run([go(), "env", "GOVERSION"]).strip()
 
 
-def module_folder(group: str, module: str) -> Path:
+def rendered(name: str, group: Group, module: str, folder: str) -> Path:
+    """The objects of a kustomization that comes with a module, rendered once for the versions that are built now.
+
+    JSON: five megabytes of it take seconds to read as YAML.
+    """
+    path = BUILD / "manifests" / f"{name}-{inputs(group)[:12]}.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = run([KUBECTL, "kustomize", _module_folder(group, module) / folder])
+        write(path, json.dumps([item for item in yaml.load_all(text, Loader=yaml.CSafeLoader) if item]))
+    return path
+
+
+def _module_folder(group: Group, module: str) -> Path:
     """Where Go keeps that module's files."""
-    return Path(run([go(), "list", "-mod=mod", "-m", "-f", "{{.Dir}}", module], cwd=MODULES / group).strip())
+    return Path(run([go(), "list", "-mod=mod", "-m", "-f", "{{.Dir}}", module], cwd=group.source).strip())
 
 
 def _build_if_changed(group: Group, say: Callable[[str], None]) -> None:
@@ -148,7 +165,7 @@ def _vendored_argo(group: Group) -> Path:
     replaced = {
         str(vendored / "ui/dist/app/index.html"): str(page),
         str(vendored / signals / "signal_linux.go"): str(
-            module_folder("argo", ARGO_MODULE) / signals / "signal_darwin.go"
+            _module_folder(group, ARGO_MODULE) / signals / "signal_darwin.go"
         ),
     }
     (folder / "overlay.json").write_text(json.dumps({"Replace": replaced}))
@@ -164,29 +181,15 @@ MANIFESTS = {
 
 
 def manifest_path(name: str) -> Path:
-    group = next(group for group in GROUPS if group.name == MANIFESTS[name][0])
-    return BUILD / "manifests" / f"{name}-{inputs(group)[:12]}.json"
-
-
-def _render_manifests() -> None:
-    kubectl = BUILD / "bin" / "kube" / "kubectl"
-    for name, (group, module, folder) in MANIFESTS.items():
-        path = manifest_path(name)
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            rendered = run([kubectl, "kustomize", module_folder(group, module) / folder])
-            objects = [o for o in yaml.load_all(rendered, Loader=yaml.CSafeLoader) if o]
-            write(path, json.dumps(objects))  # five megabytes, which take seconds to read as YAML
+    """Of one of MANIFESTS, which is rendered if it is not yet."""
+    group, module, folder = MANIFESTS[name]
+    return rendered(name, next(item for item in GROUPS if item.name == group), module, folder)
 
 
 @contextmanager
-def _locked(path: Path) -> "Iterator[None]":
+def locked(path: Path) -> Iterator[None]:
+    """Nobody else does this meanwhile; released by the kernel when we die."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def locked(path: Path) -> AbstractContextManager[None]:
-    """Nobody else does this meanwhile; released by the kernel when we die."""
-    return _locked(path)

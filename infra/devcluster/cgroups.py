@@ -12,6 +12,8 @@ from pathlib import Path
 
 from components.errors import EnvironmentUnfit
 
+_KILL_SECONDS = 20.0
+
 
 def mounts(table: str | None = None) -> tuple[list[Path], bool]:
     """The mounted hierarchies that matter, and whether it is version 2. Version 1 wins where both are mounted."""
@@ -64,10 +66,13 @@ def pids(group: str) -> set[int]:
     return found - {os.getpid()}
 
 
-def kill(group: str, *, seconds: float = 20.0) -> int:
-    """SIGKILL to everything in it until nothing is left. Returns how many processes there were."""
+def kill(group: str) -> int:
+    """SIGKILL to everything in it until nothing is left. Returns how many processes there were.
+
+    Raises EnvironmentUnfit when some survive it.
+    """
     killed: set[int] = set()
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + _KILL_SECONDS
     while left := pids(group):
         killed |= left
         for pid in left:

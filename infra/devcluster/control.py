@@ -4,17 +4,18 @@ import socket
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import yaml
 
+from infra.devcluster.build import ARGO
 from infra.devcluster.commands import write
 from infra.devcluster.layout import (
     API_PORT,
     ARGO_NAMESPACE,
     ARGO_PORT,
-    BUILD,
+    BIN,
     DNS_PORT,
     JOBSET_WEBHOOK_PORT,
     S3_PORT,
@@ -23,8 +24,7 @@ from infra.devcluster.layout import (
 )  # fmt: skip
 from infra.devcluster.process import Component
 
-BIN = BUILD / "bin"
-EXECUTOR_IMAGE = "localhost/argosy-argoexec:v4.0.5"
+EXECUTOR_IMAGE = f"localhost/argosy-argoexec:{ARGO}"
 S3_KEY, S3_SECRET = "argosydev", "argosydev-secret"
 
 
@@ -175,23 +175,35 @@ def argo_server(layout: Layout) -> Component:
 def jobset(layout: Layout) -> Component:
     folder = layout.control.folder / "jobset"
     folder.mkdir(exist_ok=True)
-    for source, target in (("jobset-tls.crt", "tls.crt"), ("jobset-tls.key", "tls.key")):
-        if not (folder / target).is_symlink():
-            (folder / target).symlink_to(layout.pki / source)
-    config = folder / "config.yaml"
-    write(config, yaml.safe_dump({
-        "apiVersion": "config.jobset.x-k8s.io/v1alpha1", "kind": "Configuration",
+    return webhook_controller(
+        "jobset", layout, folder, webhook_port=JOBSET_WEBHOOK_PORT, metrics_port=8443, health_port=8081,
+        config={"apiVersion": "config.jobset.x-k8s.io/v1alpha1", "kind": "Configuration"},
+    )  # fmt: skip
+
+
+def webhook_controller(
+    name: str, layout: Layout, folder: Path, *, webhook_port: int, metrics_port: int, health_port: int,
+    config: Mapping[str, object], options: tuple[str, ...] = (),
+) -> Component:  # fmt: skip
+    """A controller that serves webhooks with the certificate `<name>-tls`, as JobSet and Kueue are configured alike.
+
+    `config`: what its configuration says besides; `options`: more words of its command line.
+    """
+    for end in ("crt", "key"):
+        if not (folder / f"tls.{end}").is_symlink():
+            (folder / f"tls.{end}").symlink_to(layout.pki / f"{name}-tls.{end}")
+    health, file, kubeconfig = (
+        f"{layout.control.address}:{health_port}", folder / "config.yaml", layout.pki / f"{name}.kubeconfig",
+    )  # fmt: skip
+    write(file, yaml.safe_dump({
+        **config,
         "leaderElection": {"leaderElect": False}, "internalCertManagement": {"enable": False},
-        "webhook": {"port": JOBSET_WEBHOOK_PORT, "certDir": str(folder)},
-        "metrics": {"bindAddress": "127.0.0.1:8443"},
-        "health": {"healthProbeBindAddress": f"{layout.control.address}:8081"},
+        "webhook": {"port": webhook_port, "certDir": str(folder)},
+        "metrics": {"bindAddress": f"127.0.0.1:{metrics_port}"}, "health": {"healthProbeBindAddress": health},
     }))  # fmt: skip
-    kubeconfig = layout.pki / "jobset.kubeconfig"
     return Component(
-        "jobset", layout.control,
-        (str(BIN / "jobset" / "jobset"), f"--config={config}", f"--kubeconfig={kubeconfig}"),
-        files=(config, kubeconfig),
-        missing=answers(layout, f"http://{layout.control.address}:8081/readyz"),
+        name, layout.control, (str(BIN / name / name), f"--config={file}", f"--kubeconfig={kubeconfig}", *options),
+        files=(file, kubeconfig), missing=answers(layout, f"http://{health}/readyz"),
     )  # fmt: skip
 
 
@@ -224,6 +236,8 @@ def answers(layout: Layout, url: str) -> Callable[[], str]:
 
 
 def listens(address: str, port: int) -> Callable[[], str]:
+    """Ready when something there takes a connection."""
+
     def missing() -> str:
         try:
             with socket.create_connection((address, port), timeout=2):

@@ -10,15 +10,14 @@ import os
 import re
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from components.errors import ArgosyError
 from infra.devcluster import cgroups, kueue, manifests, network, node
 from infra.devcluster.commands import run
-from infra.devcluster.layout import BUILD, MAX_NODES, NAME, STATE, Layout, Machine, Node
-from infra.devcluster.process import RECORDS, boot_id, is_alive
+from infra.devcluster.layout import BUILD, LOGS, MAX_NODES, NAME, STATE, Layout, Machine, Node
+from infra.devcluster.process import RECORDS, end, is_alive
 
 CNI_CACHE = Path("/var/lib/cni/results")
 SHIM_SOCKETS = Path("/run/containerd/s")
@@ -96,11 +95,8 @@ def _kill_recorded() -> int:
     for path in RECORDS.glob("*.json") if RECORDS.is_dir() else ():
         with contextlib.suppress(OSError, ValueError):
             record = json.loads(path.read_text())
-            if record["boot"] == boot_id() and is_alive(record):
-                os.kill(int(record["pid"]), signal.SIGKILL)
-                count += 1
-                while is_alive(record):
-                    time.sleep(0.02)
+            if is_alive(record):
+                count += end(record, signal.SIGKILL)
     return count
 
 
@@ -118,7 +114,7 @@ def _strays() -> list[Path]:
     found: list[Path] = []
     results = list(CNI_CACHE.iterdir()) if CNI_CACHE.is_dir() else []
     for machine in Layout(MAX_NODES).nodes:
-        log = STATE / "logs" / f"containerd-{machine.name}.log"
+        log = LOGS / f"containerd-{machine.name}.log"
         ids = set(_CONTAINER.findall(log.read_text(errors="replace"))) if log.exists() else set()
         found += strays(machine, ids, results)
     return found

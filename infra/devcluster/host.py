@@ -2,13 +2,12 @@
 
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from components.errors import BadInput, Problem
+from components.errors import ArgosyError, BadInput, Problem
 from infra.devcluster import cgroups
-from infra.devcluster.build import go_version
+from infra.devcluster.build import INSTALL_GO, find_go, go_version
 from infra.devcluster.commands import run
 from infra.devcluster.node import CNI_PROGRAMS
 
@@ -50,10 +49,10 @@ def missing() -> list[Problem]:
             found.append(
                 Problem(str(CNI_PROGRAMS / program), "is absent", "Debian package containernetworking-plugins")
             )
-    if shutil.which("go") is None and shutil.which("go", path="/usr/local/go/bin") is None:
-        found.append(Problem("go", "is not installed", "install Go 1.26 or later"))
+    if find_go() is None:
+        found.append(Problem("go", "is not installed", INSTALL_GO))
     elif _older(go_version(), (1, 26)):
-        found.append(Problem("go", f"is {go_version()}", "install Go 1.26 or later"))
+        found.append(Problem("go", f"is {go_version()}", INSTALL_GO))
     if "overlay" not in Path("/proc/filesystems").read_text().split():
         found.append(Problem("kernel", "has no overlayfs", "load the module overlay"))
     found += _controllers()
@@ -65,8 +64,11 @@ def missing() -> list[Problem]:
 
 def _may_isolate() -> bool:
     """Root in an ordinary container may not."""
-    done = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, check=False)
-    return done.returncode == 0
+    try:
+        run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], seconds=30)
+    except ArgosyError:
+        return False
+    return True
 
 
 def _controllers() -> list[Problem]:

@@ -19,11 +19,14 @@ from components.errors import EnvironmentUnfit
 from infra.devcluster.base_image import base_archive
 from infra.devcluster.build import GROUPS, inputs, locked
 from infra.devcluster.commands import run, write
-from infra.devcluster.layout import BUILD, CHECKOUT, Node
+from infra.devcluster.control import EXECUTOR_IMAGE
+from infra.devcluster.layout import BIN, BUILD, CHECKOUT, PYTHON, Node
+from infra.devcluster.node import PAUSE_IMAGE
 
 FOLDER = BUILD / "images"
 CODE = ("components", "infra", "pipelines", "templates")
 _STORAGE = ("--root", str(FOLDER / "storage"), "--runroot", str(FOLDER / "run"), "--storage-driver", "vfs")
+_REGISTRY = "localhost/"
 _ENVIRONMENT = {"BUILDAH_ISOLATION": "chroot"}
 
 
@@ -38,7 +41,7 @@ class Image:
 
     @property
     def repository(self) -> str:
-        return f"localhost/{self.name}"
+        return f"{_REGISTRY}{self.name}"
 
     @property
     def reference(self) -> str:
@@ -71,8 +74,8 @@ def _build_all(say: Callable[[str], None]) -> tuple[Image, ...]:
     cluster = inputs(programs["argo"]) + inputs(programs["pause"])
     packages = _packages(say)
     return (
-        _image(say, "argosy-pause", "1", "pause", own, base, cluster, _programs),
-        _image(say, "argosy-argoexec", "v4.0.5", "argoexec", own, base, cluster, _programs),
+        _image(say, *_name_and_tag(PAUSE_IMAGE), "pause", own, base, cluster, _programs),
+        _image(say, *_name_and_tag(EXECUTOR_IMAGE), "argoexec", own, base, cluster, _programs),
         _image(say, "argosy-train", "dev", "train", shared, base, "", _nothing),
         _image(
             say, "argosy-platform", "dev", "platform", shared, base, packages.name + code_digest(), _platform(packages)
@@ -82,28 +85,30 @@ def _build_all(say: Callable[[str], None]) -> tuple[Image, ...]:
 
 def import_into(node: Node, images: Iterable[Image]) -> None:
     """Those that the node does not have yet. A name by digest and the tagged name point at the same image."""
-    ctr: list[str | Path] = ["ctr", "--address", node.containerd_socket, "--namespace", "k8s.io"]
-    present = set(run([*ctr, "images", "list", "--quiet"]).split())
+    present = set(_ctr(node, "images", "list", "--quiet").split())
     for image in images:
+        tagged = f"{image.repository}:{image.tag}"
         if image.reference not in present:
-            tagged = f"{image.repository}:{image.tag}"
-            run([*ctr, "images", "import", "--base-name", image.repository, image.archive])
-            run([*ctr, "images", "tag", "--force", tagged, image.reference])
-        elif f"{image.repository}:{image.tag}" not in present:
-            run([*ctr, "images", "tag", "--force", image.reference, f"{image.repository}:{image.tag}"])
+            _ctr(node, "images", "import", "--base-name", image.repository, image.archive)
+            _ctr(node, "images", "tag", "--force", tagged, image.reference)
+        elif tagged not in present:
+            _ctr(node, "images", "tag", "--force", image.reference, tagged)
 
 
 def forget_containers(node: Node) -> None:
     """Those of an earlier cluster, which its image store still lists. None of them runs."""
-    ctr: list[str | Path] = ["ctr", "--address", node.containerd_socket, "--namespace", "k8s.io"]
-    if names := run([*ctr, "containers", "list", "--quiet"]).split():
-        run([*ctr, "containers", "delete", *names])
+    if names := _ctr(node, "containers", "list", "--quiet").split():
+        _ctr(node, "containers", "delete", *names)
 
 
 def import_everywhere(nodes: Iterable[Node], images: Iterable[Image]) -> None:
     chosen = tuple(images)
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda node: import_into(node, chosen), nodes))
+
+
+def _ctr(node: Node, *words: str | Path) -> str:
+    return run(["ctr", "--address", node.containerd_socket, "--namespace", "k8s.io", *words])
 
 
 def describe(archive: Path, name: str, tag: str) -> Image:
@@ -157,6 +162,11 @@ def _image(
     return describe(archive, name, tag)
 
 
+def _name_and_tag(reference: str) -> tuple[str, str]:
+    name, _, tag = reference.removeprefix(_REGISTRY).rpartition(":")
+    return name, tag
+
+
 def _base_image(archive: Path) -> str:
     """The base as an image in buildah's own storage."""
     name = f"localhost/argosy-base:{archive.stem}"
@@ -173,8 +183,8 @@ def _nothing(context: Path) -> None:
 
 
 def _programs(context: Path) -> None:
-    shutil.copy(BUILD / "bin" / "argo" / "argoexec", context)
-    shutil.copy(BUILD / "bin" / "pause" / "pause", context)
+    shutil.copy(BIN / "argo" / "argoexec", context)
+    shutil.copy(BIN / "pause" / "pause", context)
 
 
 def _platform(packages: Path) -> Callable[[Path], None]:
@@ -185,17 +195,7 @@ def _platform(packages: Path) -> Callable[[Path], None]:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
         # Valid in the image because buildah keeps modification times.
-        run(
-            [
-                CHECKOUT / ".venv" / "bin" / "python",
-                "-m",
-                "compileall",
-                "-q",
-                "-d",
-                "/opt/argosy/code",
-                context / "argosy",
-            ]
-        )
+        run([PYTHON, "-m", "compileall", "-q", "-d", "/opt/argosy/code", context / "argosy"])
 
     return fill
 
@@ -210,10 +210,9 @@ def _packages(say: Callable[[str], None]) -> Path:
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
         (FOLDER / "packages.lock").write_text(wanted)
-        uv = CHECKOUT / ".venv" / "bin" / "uv"
         run([
-            uv, "pip", "install", "--quiet", "--python", CHECKOUT / ".venv" / "bin" / "python", "--target", fresh,
-            "--no-deps", "--require-hashes", "--compile-bytecode", "--link-mode=copy", "-r", FOLDER / "packages.lock",
+            PYTHON.with_name("uv"), "pip", "install", "--quiet", "--python", PYTHON, "--target", fresh, "--no-deps",
+            "--require-hashes", "--compile-bytecode", "--link-mode=copy", "-r", FOLDER / "packages.lock",
         ])  # fmt: skip
         for old in FOLDER.glob("packages-*"):
             shutil.rmtree(old)

@@ -3,27 +3,24 @@
 Its webhooks for Jobs and JobSets act in tenants' namespaces only, so nobody else's gangs wait for it.
 """
 
-import base64
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from infra.devcluster import manifests, pki
-from infra.devcluster.build import Group, build_group, inputs, module_folder
-from infra.devcluster.commands import run, write
-from infra.devcluster.control import BIN, answers
-from infra.devcluster.layout import BUILD, STATE, Layout
+from infra.devcluster.build import Group, build_group, rendered
+from infra.devcluster.control import webhook_controller
+from infra.devcluster.layout import STATE, Layout
 from infra.devcluster.process import Component, start, wait_ready
+from infra.kubernetes.tenant.render import TENANT_LABEL
 
 GROUP = Group("kueue", ("kueue",))
 MODULE = "sigs.k8s.io/kueue"
 NAMESPACE = "kueue-system"
-WEBHOOK_PORT, HEALTH_PORT = 9444, 8082
-TENANTS = {"matchExpressions": [{"key": "argosy.dev/tenant", "operator": "Exists"}]}
+WEBHOOK_PORT = 9444
+TENANTS = {"matchExpressions": [{"key": TENANT_LABEL, "operator": "Exists"}]}
 """Namespaces in which Jobs and JobSets go through Kueue's webhooks."""
 
 _WEBHOOKS = ("clusterqueue", "cohort", "resourceflavor", "workload", "job", "jobset")
@@ -60,32 +57,18 @@ def install(layout: Layout, say: Say) -> None:
 def component(layout: Layout) -> Component:
     """Beside the other controllers."""
     folder = _folder(layout)
-    for source, target in (("kueue-tls.crt", "tls.crt"), ("kueue-tls.key", "tls.key")):
-        if not (folder / target).is_symlink():
-            (folder / target).symlink_to(layout.pki / source)
     certificates = _CERTIFICATES / "metrics" / "certs"
     if not certificates.exists():
         certificates.parent.mkdir(parents=True, exist_ok=True)
         certificates.unlink(missing_ok=True)
         certificates.symlink_to(folder)
-    config = folder / "config.yaml"
-    write(config, yaml.safe_dump({
-        "apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", "namespace": NAMESPACE,
-        "leaderElection": {"leaderElect": False}, "internalCertManagement": {"enable": False},
-        "webhook": {"port": WEBHOOK_PORT, "certDir": str(folder)},
-        "metrics": {"bindAddress": "127.0.0.1:8444"},
-        "health": {"healthProbeBindAddress": f"{layout.control.address}:{HEALTH_PORT}"},
-        "integrations": {"frameworks": ["batch/job", "jobset.x-k8s.io/jobset"]},
-    }))  # fmt: skip
-    kubeconfig = layout.pki / "kueue.kubeconfig"
-    return Component(
-        "kueue", layout.control,
-        (
-            str(BIN / "kueue" / "kueue"), f"--config={config}", f"--kubeconfig={kubeconfig}",
-            "--feature-gates=VisibilityOnDemand=false",
-        ),
-        files=(config, kubeconfig),
-        missing=answers(layout, f"http://{layout.control.address}:{HEALTH_PORT}/readyz"),
+    return webhook_controller(
+        "kueue", layout, folder, webhook_port=WEBHOOK_PORT, metrics_port=8444, health_port=8082,
+        config={
+            "apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", "namespace": NAMESPACE,
+            "integrations": {"frameworks": ["batch/job", "jobset.x-k8s.io/jobset"]},
+        },
+        options=("--feature-gates=VisibilityOnDemand=false",),
     )  # fmt: skip
 
 
@@ -108,13 +91,8 @@ def _folder(layout: Layout) -> Path:
 
 
 def _upstream() -> list[manifests.Object]:
-    """Kueue's own installation, rendered once."""
-    path = BUILD / "manifests" / f"kueue-{inputs(GROUP)[:12]}.json"
-    if not path.exists():
-        rendered = run([BIN / "kube" / "kubectl", "kustomize", module_folder("kueue", MODULE) / "config" / "default"])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, json.dumps([o for o in yaml.load_all(rendered, Loader=yaml.CSafeLoader) if o]))
-    objects: list[manifests.Object] = json.loads(path.read_text())
+    """Kueue's own installation."""
+    objects: list[manifests.Object] = json.loads(rendered("kueue", GROUP, MODULE, "config/default").read_text())
     return objects
 
 
@@ -137,7 +115,7 @@ def _narrowed(o: manifests.Object, layout: Layout) -> manifests.Object:
         if kind in _WEBHOOKS:
             place = {"namespaceSelector": TENANTS} if kind in ("job", "jobset") else {}
             path = hook["clientConfig"]["service"]["path"]
-            hooks.append({**hook, **place, "clientConfig": _client(layout, path)})
+            hooks.append({**hook, **place, "clientConfig": manifests.client_config(layout, WEBHOOK_PORT, path)})
     return {**o, "metadata": {**o["metadata"], "name": name}, "webhooks": hooks}
 
 
@@ -146,10 +124,5 @@ def _converted(o: manifests.Object, layout: Layout) -> manifests.Object:
     conversion: dict[str, Any] | None = o["spec"].get("conversion")
     if conversion is None:
         return o
-    webhook = {**conversion["webhook"], "clientConfig": _client(layout, "/convert")}
+    webhook = {**conversion["webhook"], "clientConfig": manifests.client_config(layout, WEBHOOK_PORT, "/convert")}
     return {**o, "spec": {**o["spec"], "conversion": {**conversion, "webhook": webhook}}}
-
-
-def _client(layout: Layout, path: str) -> dict[str, str]:
-    authority = base64.b64encode((layout.pki / "ca.crt").read_bytes()).decode()
-    return {"url": f"https://{layout.control.address}:{WEBHOOK_PORT}{path}", "caBundle": authority}

@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parent.parent.parent
+PYTHON = CHECKOUT / ".venv" / "bin" / "python"
 BUILD = CHECKOUT / "build" / "devcluster"
 """Programs, images and what tests read. Nothing is ever mounted below it: `make clean` can never reach further."""
+BIN = BUILD / "bin"
+KUBECTL = BIN / "kube" / "kubectl"
 
 STATE = Path("/var/lib/argosy-devcluster")
 """One cluster a host, whichever checkout started it: a later `up` or `down` finds what an earlier one left."""
+LOGS = STATE / "logs"
 
 NAME = "argosy-devcluster"
 """Of the control group, the CNI network, the PKI."""
@@ -95,13 +99,9 @@ class Layout:
         return STATE / "pki"
 
     @property
-    def logs(self) -> Path:
-        return STATE / "logs"
-
-    @property
     def audit_log(self) -> Path:
         """JSON lines: the requests of service accounts."""
-        return self.logs / "audit.jsonl"
+        return LOGS / "audit.jsonl"
 
     @property
     def api_url(self) -> str:

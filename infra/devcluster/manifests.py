@@ -9,8 +9,8 @@ from typing import Any
 
 from infra.devcluster.build import manifest_path
 from infra.devcluster.commands import run, write
-from infra.devcluster.control import BIN, S3_KEY, S3_SECRET
-from infra.devcluster.layout import ARGO_NAMESPACE, JOBSET_NAMESPACE, JOBSET_WEBHOOK_PORT, NAMESPACE, Layout
+from infra.devcluster.control import S3_KEY, S3_SECRET
+from infra.devcluster.layout import ARGO_NAMESPACE, JOBSET_NAMESPACE, JOBSET_WEBHOOK_PORT, KUBECTL, NAMESPACE, Layout
 
 Object = dict[str, Any]
 UPSTREAM_RUNS_THESE = ("Deployment", "Service", "Secret", "PriorityClass")
@@ -35,7 +35,7 @@ def apply_once(layout: Layout, name: str, objects: Iterable[Object]) -> None:
 
 def kubectl(layout: Layout, *words: str, stdin: str | None = None) -> str:
     """As administrator."""
-    return run([BIN / "kube" / "kubectl", f"--kubeconfig={layout.pki / 'admin.kubeconfig'}", *words], stdin=stdin)
+    return run([KUBECTL, f"--kubeconfig={layout.pki / 'admin.kubeconfig'}", *words], stdin=stdin)
 
 
 def definitions() -> list[Object]:
@@ -105,13 +105,17 @@ def by_url(o: Object, layout: Layout) -> Object:
     """A webhook configuration that names a URL and our authority instead of a Service; anything else unchanged."""
     if not o["kind"].endswith("WebhookConfiguration"):
         return o
-    authority = base64.b64encode((layout.pki / "ca.crt").read_bytes()).decode()
-    hooks = []
-    for hook in o["webhooks"]:
-        path = hook["clientConfig"]["service"]["path"]
-        url = f"https://{layout.control.address}:{JOBSET_WEBHOOK_PORT}{path}"
-        hooks.append({**hook, "clientConfig": {"url": url, "caBundle": authority}})
+    hooks = [
+        {**hook, "clientConfig": client_config(layout, JOBSET_WEBHOOK_PORT, hook["clientConfig"]["service"]["path"])}
+        for hook in o["webhooks"]
+    ]
     return {**o, "webhooks": hooks}
+
+
+def client_config(layout: Layout, port: int, path: str) -> Object:
+    """How the API server reaches a webhook of a controller, which runs on the control plane's machine."""
+    authority = base64.b64encode((layout.pki / "ca.crt").read_bytes()).decode()
+    return {"url": f"https://{layout.control.address}:{port}{path}", "caBundle": authority}
 
 
 def _of_one_version(o: Object) -> Object:

@@ -12,8 +12,8 @@ from pathlib import Path
 import yaml
 
 from infra.devcluster.commands import write
-from infra.devcluster.control import BIN, listens
-from infra.devcluster.layout import NAME, Layout, Node
+from infra.devcluster.control import listens
+from infra.devcluster.layout import BIN, NAME, Layout, Node
 from infra.devcluster.process import Component
 
 CNI_PROGRAMS = Path("/usr/lib/cni")
@@ -74,6 +74,7 @@ def _accepts(path: Path) -> Callable[[], str]:
     def missing() -> str:
         try:
             with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(2)
                 client.connect(str(path))
                 return ""
         except OSError as error:

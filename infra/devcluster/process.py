@@ -14,13 +14,16 @@ from enum import StrEnum
 from pathlib import Path
 
 from components.errors import EnvironmentUnfit
+from components.runtime import processes
 from infra.devcluster import cgroups
 from infra.devcluster.commands import in_netns
-from infra.devcluster.layout import STATE, Machine
+from infra.devcluster.layout import LOGS, STATE, Machine
 
 RECORDS = STATE / "processes"
 OLD_LOG = 64 * 1024 * 1024
 """Bytes of a log that is put aside, as the one before, when its component starts again."""
+_END_SECONDS = 5.0
+_TAIL_BYTES = 1500
 
 
 class Phase(StrEnum):
@@ -54,7 +57,7 @@ class Component:
 
     @property
     def log(self) -> Path:
-        return STATE / "logs" / f"{self.name}.log"
+        return LOGS / f"{self.name}.log"
 
     @property
     def record(self) -> Path:
@@ -102,12 +105,12 @@ def start(component: Component) -> None:
     for folder in (component.log.parent, component.record.parent):
         folder.mkdir(parents=True, exist_ok=True)
 
-    record = {"boot": boot_id(), "fingerprint": component.fingerprint(), "argv": list(component.argv)}
+    record = {"boot": processes.boot_id(), "fingerprint": component.fingerprint(), "argv": list(component.argv)}
 
     def enter() -> None:  # by the child itself, before it becomes the program: no death of ours leaves it unrecorded
         procs.write_text(str(os.getpid()))
         temporary = component.record.with_suffix(".new")
-        temporary.write_text(json.dumps({"pid": os.getpid(), "start": _start_of(os.getpid()), **record}))
+        temporary.write_text(json.dumps({"pid": os.getpid(), "start": processes.start_time(os.getpid()), **record}))
         temporary.rename(component.record)
         if component.largest_file is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (component.largest_file, component.largest_file))
@@ -143,19 +146,30 @@ def wait_ready(component: Component) -> None:
         time.sleep(0.1)
 
 
-def stop(component: Component, *, seconds: float = 5.0, at_once: bool = False) -> None:
-    """SIGTERM, then SIGKILL. Its descendants stay: pods outlive their container runtime."""
+def stop(component: Component, *, at_once: bool = False) -> None:
+    """SIGTERM, then SIGKILL. Its descendants stay: pods outlive their container runtime.
+
+    Raises EnvironmentUnfit when it survives both.
+    """
     record = _read(component)
-    if record and is_alive(record):
-        number = int(str(record["pid"]))
-        os.kill(number, signal.SIGKILL if at_once else signal.SIGTERM)
-        deadline = time.monotonic() + seconds
-        while is_alive(record):
-            if time.monotonic() > deadline:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(number, signal.SIGKILL)
-            time.sleep(0.05)
+    if record is not None:
+        has_ended = (not at_once and end(record, signal.SIGTERM)) or end(record, signal.SIGKILL)
+        if not has_ended:
+            raise EnvironmentUnfit("WillNotDie", f"{component.name}, process {record['pid']}, survives SIGKILL")
     component.record.unlink(missing_ok=True)
+
+
+def end(record: Mapping[str, object], number: signal.Signals) -> bool:
+    """Send a recorded process that signal, if it is still that process. Whether it ended, in time or long ago."""
+    deadline = time.monotonic() + _END_SECONDS
+    if is_alive(record):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(str(record["pid"])), number)
+    while is_alive(record):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def put_aside(log: Path) -> None:
@@ -164,22 +178,20 @@ def put_aside(log: Path) -> None:
         log.replace(log.with_name(f"{log.name}.1"))
 
 
-def tail(component: Component, *, size: int = 1500) -> str:
+def tail(component: Component) -> str:
+    """The end of its log."""
     try:
         with component.log.open("rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - size))
-            return log.read(size).decode(errors="replace").strip()
+            log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL_BYTES))
+            return log.read(_TAIL_BYTES).decode(errors="replace").strip()
     except OSError:
         return "it wrote no log"
 
 
 def is_alive(record: Mapping[str, object]) -> bool:
     """The very process that was recorded: same boot, same number, same start; a zombie is dead."""
-    return record["boot"] == boot_id() and _start_of(int(str(record["pid"]))) == record["start"]
-
-
-def boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    is_of_this_boot = record["boot"] == processes.boot_id()
+    return is_of_this_boot and processes.is_alive(int(str(record["pid"])), int(str(record["start"])))
 
 
 def _read(component: Component) -> dict[str, object] | None:
@@ -188,12 +200,3 @@ def _read(component: Component) -> dict[str, object] | None:
     except (OSError, ValueError):
         return None
     return record
-
-
-def _start_of(number: int) -> int | None:
-    """Its start in clock ticks since boot; None for a process that is gone or a zombie."""
-    try:
-        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[19])

@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from components.runtime.processes import boot_id
 from infra.devcluster import cgroups, control, images, kueue, manifests, network, node, pki
 from infra.devcluster.access import write_access
 from infra.devcluster.base_image import base_archive
 from infra.devcluster.build import build, locked
 from infra.devcluster.commands import run
 from infra.devcluster.down import down, remove_node
-from infra.devcluster.layout import CHECKOUT, STATE, Layout
-from infra.devcluster.process import Component, boot_id, start, wait_ready
+from infra.devcluster.layout import CHECKOUT, PYTHON, STATE, Layout
+from infra.devcluster.process import Component, start, wait_ready
 from infra.devcluster.running import RECORD
 
 LOCK = Path("/run/lock/argosy-devcluster")
@@ -131,8 +132,7 @@ def _wait_nodes(layout: Layout) -> None:
 
 def site_packages() -> Path:
     """Of the checkout's own environment, resolved: pods mount it."""
-    python = CHECKOUT / ".venv" / "bin" / "python"
-    return Path(run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()).resolve()
+    return Path(run([PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()).resolve()
 
 
 def _since(began: float) -> str:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import yaml
 
-from infra.devcluster.control import BIN, EXECUTOR_IMAGE
+from infra.devcluster.control import EXECUTOR_IMAGE
+from infra.devcluster.layout import BIN
 from infra.devcluster.running import running_layout
 from tests.cluster.place import Place
 

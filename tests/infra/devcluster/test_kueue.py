@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.devcluster import kueue
+from infra.devcluster import kueue, manifests
 from infra.devcluster.layout import Layout
 from infra.devcluster.manifests import Object
 
@@ -14,7 +14,7 @@ def hook(name: str) -> Object:
 
 @pytest.fixture
 def layout(monkeypatch: pytest.MonkeyPatch) -> Layout:
-    monkeypatch.setattr(kueue, "_client", lambda layout, path: {"url": f"https://here{path}"})
+    monkeypatch.setattr(manifests, "client_config", lambda layout, port, path: {"url": f"https://here{path}"})
     return Layout(2)
 
 

@@ -1,13 +1,15 @@
 """When a recorded process is still that process."""
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from components.runtime.processes import boot_id
 from infra.devcluster import process
-from infra.devcluster.process import boot_id, is_alive, put_aside
+from infra.devcluster.process import end, is_alive, put_aside
 
 
 def _start_of(pid: int) -> int:
@@ -28,6 +30,16 @@ def test_a_zombie_is_dead() -> None:
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended; nobody has asked for its exit code yet
     assert not is_alive(record)
     child.wait()
+
+
+def test_a_process_is_ended_but_never_another_that_has_its_number() -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    record = {"pid": child.pid, "start": _start_of(child.pid), "boot": boot_id()}
+    assert end({**record, "boot": "another"}, signal.SIGKILL)
+    assert is_alive(record)
+    assert end(record, signal.SIGTERM)
+    assert child.wait() == -signal.SIGTERM
+    assert end(record, signal.SIGKILL)
 
 
 def test_a_number_used_again_is_another_process() -> None:
