@@ -34,7 +34,7 @@ answer, 81 level load lacks torch or memory
 
 examples:
   python -m components.verify ~/runs/checkpoint-500
-  python -m components.verify s3://ml/gpt/step-1000 --level tensors --workers 4 -o json
+  python -m components.verify s3://team-bucket/gpt/step-1000 --level tensors --workers 4 -o json
 """
 
 
