@@ -12,7 +12,7 @@ BESIDE := -n $(or $(SIDE_BY_SIDE),3) --dist loadfile
 .PHONY: help install train check test soak golden bench bench-cluster lock clean cluster-host cluster-build cluster-up cluster-down cluster-status test-cluster test-platform
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 install: $(INSTALLED)  ## .venv with everything from the lock files, by hash
 
@@ -39,7 +39,7 @@ $(S3_SERVER): tests/fakes/versitygw/go.mod tests/fakes/versitygw/go.sum $(INSTAL
 	touch $@
 
 train: $(INSTALLED)  ## the default recipe on this machine, from shard to retain: about a minute
-	$(BIN)/python pipelines/train.py submit --target local $(if $(CORPUS),--set shard.corpus=$(CORPUS))
+	$(BIN)/python pipelines/train.py submit --target local $(if $(CORPUS),--set shard.corpus=$(CORPUS) --set experiment=tiny-$(shell printf %s '$(abspath $(CORPUS))' | cksum | cut -d' ' -f1))
 
 check: $(INSTALLED)  ## format, lint, types, layers
 	$(BIN)/ruff format --check .
