@@ -96,6 +96,13 @@ class KubernetesCluster:
             read=lambda: self.read(kind, name),
         )  # fmt: skip
 
+    def try_create(self, kind: Kind, body: Mapping[str, Any]) -> None:
+        """Have the API server, its policies and quotas judge an object, and create nothing. Raises as `create` does."""
+        named = {"apiVersion": kind.api_version, "kind": kind.kind, **body}
+        request = self._request("create", kind, str(body["metadata"]["name"]))
+        query = {**_WRITING, "dryRun": "All"}
+        self.transport.ask(request, "POST", kind.path(self.namespace), query=query, body=named)
+
     def read(self, kind: Kind, name: str) -> Object | None:
         try:
             return _object(self.transport.ask(self._request("get", kind, name), "GET", kind.path(self.namespace, name)))

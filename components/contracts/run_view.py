@@ -60,6 +60,9 @@ class EngineNode(Document):
 SUSPENDED = "WorkflowSuspended"
 """With this reason an engine's message begins while somebody holds the run back: no stage starts, and none ends."""
 
+NOT_TAKEN_UP = "NotTakenUp"
+"""And with this one while no engine has looked at the run: it neither starts nor stops."""
+
 
 class EngineView(Document):
     """The engine's account of a run: Argo's phases, one entry a task, in the order of the workflow."""

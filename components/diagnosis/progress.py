@@ -6,7 +6,7 @@ from datetime import datetime
 from components.contracts.clock import parse_utc
 from components.contracts.gang import GangState
 from components.contracts.lifecycle import RunState
-from components.contracts.run_view import SUSPENDED, RunView, StageState, StageView
+from components.contracts.run_view import NOT_TAKEN_UP, SUSPENDED, RunView, StageState, StageView
 from components.contracts.units import format_duration, parse_duration
 from components.diagnosis.gang import attempts_evidence, gang_waits_for, last_failure
 from components.diagnosis.pending import explain_pending
@@ -26,6 +26,7 @@ from components.diagnosis.worker import explain_worker
 
 _SILENT_SECONDS = 60.0
 """Agent 0 writes every 5 s; a state this old means that nobody writes it."""
+_BEFORE_START = (RunState.STARTING, RunState.SUBMITTED, RunState.QUEUED)
 _DETAIL_LENGTH = 160
 _SLOW_SHARE = 0.5
 """Share of a limit after which people should look."""
@@ -35,15 +36,18 @@ def diagnose_progress(view: RunView, now: datetime) -> Diagnosis:
     """What the run is doing now. `now` is only compared with times the run wrote."""
     if view.engine is not None and view.engine.alive is False:
         return _engine_gone(view)
+    engine_says = OWN_WORDS.fullmatch(view.engine.message) if view.engine is not None else None
     if view.stop is not None:
-        return _stopping(view)
+        return _stopping(view, engine_says)
     launch = view.stage("launch")
     queue = view.launch.queue if view.launch else None
     if queue is not None and launch is not None and launch.state is StageState.RUNNING:
         return diagnose_place(view, queue)
+    held_up = _what_holds_up(view)
+    if held_up and launch is not None and launch.state is StageState.RUNNING:
+        return _held_up(view, held_up)
     if view.gang is not None and launch is not None and launch.state is StageState.RUNNING:
         return _gang(view, view.gang, now)
-    engine_says = OWN_WORDS.fullmatch(view.engine.message) if view.engine is not None else None
     if engine_says is not None and engine_says["reason"] == SUSPENDED:
         return _in_its_words(view, engine_says, Actor.SUBMITTER)
     running = [stage for stage in view.stages if stage.state is StageState.RUNNING]
@@ -89,6 +93,26 @@ def _detail(message: str) -> str:
 
 def _first_line(stage: StageView) -> str:
     return stage.message.partition("\n")[0] or f"exit code {stage.exit_code}"
+
+
+def _what_holds_up(view: RunView) -> str:
+    """The launcher's word on a gang that has not started; nothing where agent 0 knows better."""
+    launch, gang = view.launch, view.gang
+    is_starting = gang is None or gang.state.is_final or gang.state in _BEFORE_START
+    return launch.message if launch is not None and launch.state is RunState.STARTING and is_starting else ""
+
+
+def _held_up(view: RunView, message: str) -> Diagnosis:
+    found = explain_pending(message, "the gang").diagnosis()
+    limit = _seconds(described(view, "launch", "limits", "start"))
+    generations = view.launch.generations if view.launch is not None else ()
+    return Diagnosis(
+        reason=found.reason, cause=f"{found.cause}: {_detail(message)}"
+        + (f"; it is given up {format_duration(limit)} after its start" if limit is not None else ""),
+        since=generations[-1].created_at if generations else view.created_at,
+        actor=found.actor, action=found.action,
+        evidence=(Evidence(object="gang", field="cluster says", value=message), *attempts_evidence(view)),
+    )  # fmt: skip
 
 
 def _pending(view: RunView, stage: StageView) -> Diagnosis:
@@ -139,9 +163,16 @@ def _in_its_words(view: RunView, said: re.Match[str], actor: Actor) -> Diagnosis
     )  # fmt: skip
 
 
-def _stopping(view: RunView) -> Diagnosis:
+def _stopping(view: RunView, engine_says: re.Match[str] | None) -> Diagnosis:
     stop = view.stop
     assert stop is not None
+    if engine_says is not None and engine_says["reason"] == NOT_TAKEN_UP:
+        return Diagnosis(
+            reason=NOT_TAKEN_UP, cause=f"{stop.by} asked the run to stop, and {engine_says['seen']}", since=stop.at,
+            actor=Actor.PLATFORM,
+            action=f"nothing of it runs: delete Workflow {view.run}, or {engine_says['fix']}, then it stops",
+            evidence=_stages(view.stages),
+        )  # fmt: skip
     how = "to be killed" if stop.force else "to stop"
     return Diagnosis(
         reason="Stopping", cause=f"{stop.by} asked the run {how}, and its stages are ending", since=stop.at,
@@ -168,7 +199,7 @@ def _gang(view: RunView, gang: GangState, now: datetime) -> Diagnosis:
         )  # fmt: skip
     if gang.state is RunState.RESTARTING:
         return _restarting(view, gang)
-    if gang.state in (RunState.STARTING, RunState.SUBMITTED, RunState.QUEUED):
+    if gang.state in _BEFORE_START:
         return _starting(view, gang, now)
     return _training(view, gang, now)
 

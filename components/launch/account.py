@@ -59,11 +59,11 @@ class Account:
             self._is_refused = True
 
 
-def standing_of(state: GangState | None) -> Standing:
-    """While a generation lives, the gang's own state is the run's."""
+def standing_of(state: GangState | None, *, held_up: str = "") -> Standing:
+    """While a generation lives, the gang's own state is the run's; before it has started, what holds it up."""
     if state is None or not has_started(state) or state.state.is_final:
         final = state is not None and state.state.is_final
-        return Standing(RunState.RUNNING if final else RunState.STARTING)
+        return Standing(RunState.RUNNING) if final else Standing(RunState.STARTING, message=held_up)
     return Standing(state.state, state.reason, state.message)
 
 

@@ -22,7 +22,7 @@ from components.launch.gang import (
     next_action,
 )
 from components.launch.history import History, read_gang_state
-from components.launch.missing import missing_at_start, read_node_checks
+from components.launch.missing import Complaints, missing_at_start, read_node_checks
 from components.launch.narration import Narrator
 from components.launch.queue import PREEMPTED, SUSPENDED, QueuePhase, QueueStanding, requeue_seconds
 from components.launch.relay import LogRelay
@@ -77,6 +77,7 @@ class Generation:
         self._stopped_at = 0.0
         self._cause: StopCause | None = None
         self._missing = ""
+        self._complaints = Complaints(around.log)
         self._is_removed = False
         self._is_blind = False
         self._budget = budget_of(history)
@@ -157,6 +158,7 @@ class Generation:
                 if agent.has_exited and agent.exit_code != ExitCode.OK:
                     where = f" on {agent.where}" if agent.where else ""
                     self._around.log.info(f"the agent of node {agent.node_rank}{where} {agent.ending()}")
+        self._complaints.look(agents, since_creation=time.monotonic() - self._created_at)
         self._look_at_nodes(agents)
         self._relay.poll(self._state)
 
@@ -279,7 +281,7 @@ class Generation:
             return Standing(RunState.PREEMPTED if self._was_preempted else RunState.QUEUED)
         if self._cause is StopCause.PREEMPTED:
             return Standing(RunState.PREEMPTED, PREEMPTED, self._missing)
-        return standing_of(self._state)
+        return standing_of(self._state, held_up=self._complaints.text)
 
 
 _TAKEN = (StopCause.PREEMPTED, StopCause.EVICTED)

@@ -1,4 +1,4 @@
-"""Names what a gang lacked when its start deadline passed."""
+"""Names what keeps a gang from starting, and what it lacked when its start deadline passed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,11 @@ from components.contracts.layout import node_checks_key
 from components.contracts.units import format_duration
 from components.errors import ArgosyError
 from components.launch.backend import AgentPhase, AgentStatus
+from components.runtime.log import Log
 from components.storage.base import ObjectStore
+
+_PATIENT_SECONDS = 5.0
+"""Every gang lacks pods and places for a moment; what lasts longer than this is told."""
 
 
 def read_node_checks(store: ObjectStore, run: str, *, generation: int, num_nodes: int) -> dict[int, CheckReport]:
@@ -36,6 +40,37 @@ def missing_at_start(
         f"not all ranks were running {format_duration(start_seconds)} after the gang was created: "
         f"{num_joined} of {len(agents)} nodes joined; {lacking}"
     )
+
+
+class Complaints:
+    """What keeps a gang from starting: said once in the launcher's log, and `text` while it lasts."""
+
+    def __init__(self, log: Log) -> None:
+        self._log, self.text = log, ""
+
+    def look(self, agents: Sequence[AgentStatus], *, since_creation: float) -> None:
+        """See what the agents that have not started wait for. `since_creation`: seconds since the gang was created."""
+        if since_creation < _PATIENT_SECONDS:
+            return
+        text = _complaint(agents)
+        if _is_of_image(text) and _is_of_image(self.text):
+            return  # a kubelet says in turns that it cannot pull and that it waits before it tries again
+        if text and text != self.text:
+            self._log.warning(text)
+        self.text = text
+
+
+def _complaint(agents: Sequence[AgentStatus]) -> str:
+    """`1 of 2 nodes did not start yet; node 1: Unschedulable: …`, or nothing while nobody complains."""
+    held_up = [agent for agent in agents if agent.phase is AgentPhase.PENDING and agent.waiting]
+    if not held_up:
+        return ""
+    first = held_up[0]
+    return f"{len(held_up)} of {len(agents)} nodes did not start yet; node {first.node_rank}: {first.waiting}"
+
+
+def _is_of_image(text: str) -> bool:
+    return "ErrImagePull" in text or "ImagePullBackOff" in text
 
 
 def _what_lacks(agent: AgentStatus, report: CheckReport | None) -> str:

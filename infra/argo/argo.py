@@ -37,6 +37,9 @@ class Argo(Protocol):
     def lint(self, workflow: Workflow) -> None:
         """Have the place itself look at the Workflow, where it can. Raises Refused."""
 
+    def require_namespace(self) -> None:
+        """Raises NamespaceMissing where the place can tell."""
+
     def create(self, workflow: Workflow) -> Workflow:
         """Submit. Raises AlreadyThere."""
 

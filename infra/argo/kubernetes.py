@@ -36,17 +36,29 @@ class ArgoByKubernetes:
         return self.cluster.namespace
 
     def lint(self, workflow: Workflow) -> None:
-        """What neither the API server, which checks the shape, nor our own lint can know: whose pods the stages are."""
+        """What the API server and its policies refuse, and what only we can know: whose pods the stages are."""
+        self._require_accounts(workflow)
+        self.cluster.try_create(WORKFLOWS, workflow)
+
+    def require_namespace(self) -> None:
+        """As far as this account may look. Raises NamespaceMissing."""
+        try:
+            is_missing = self.cluster.read(NAMESPACES, self.namespace) is None
+        except Forbidden:
+            return
+        if is_missing:
+            fix = f"create it (`kubectl create namespace {self.namespace}`) or choose another"
+            raise NamespaceMissing("NamespaceMissing", f"there is no namespace {self.namespace}", fix)
+
+    def _require_accounts(self, workflow: Workflow) -> None:
         try:
             missing = [
                 name for name in sorted(_accounts(workflow)) if self.cluster.read(SERVICE_ACCOUNTS, name) is None
             ]
-            if missing and self.cluster.read(NAMESPACES, self.namespace) is None:
-                fix = f"create it (`kubectl create namespace {self.namespace}`) or choose another"
-                raise NamespaceMissing("NamespaceMissing", f"there is no namespace {self.namespace}", fix)
         except Forbidden:
             return  # whoever may not look submits all the same
         if missing:
+            self.require_namespace()
             raise BadInput(
                 "NoServiceAccount", f"namespace {self.namespace} has no service account {' and no '.join(missing)}",
                 "install infra/kubernetes there, or set service_account in the description",

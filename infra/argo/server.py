@@ -85,6 +85,9 @@ class ArgoByServer:
         except InternalError as error:  # how Argo 4.0 answers when it finds fault with a Workflow
             raise Refused("LintRefused", error.seen, "correct what is named") from error
 
+    def require_namespace(self) -> None:
+        """Argo Server lists the Workflows of a namespace that is not there as none; nothing of it tells more."""
+
     def create(self, workflow: Workflow) -> Workflow:
         mark, marked = marked_as_ours(workflow)
         name = str(workflow["metadata"]["name"])

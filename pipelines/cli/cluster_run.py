@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from components.contracts.clock import now_text, parse_utc
 from components.contracts.cluster_names import RUN_LABEL
 from components.contracts.names import new_run_name
+from components.contracts.run_view import NOT_TAKEN_UP
 from components.contracts.stop import StopRequest
 from components.errors import ArgosyError, BadInput
 from components.report.logs import LogFile
@@ -34,8 +35,8 @@ _LOOK_SECONDS = 2.0
 
 _TAKING_UP_SECONDS = 15.0
 _NOT_TAKEN_UP = (
-    "NotTakenUp: no Argo controller has looked at the Workflow; see that one runs and that it watches this namespace "
-    "and, if it has one, set its instance_id in the configuration file"
+    f"{NOT_TAKEN_UP}: no Argo controller has looked at the Workflow; see that one runs and that it watches this "
+    "namespace and, if it has one, set its instance_id in the configuration file"
 )
 
 

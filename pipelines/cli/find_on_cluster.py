@@ -64,6 +64,7 @@ def _run_of_others(name: str, target: Target) -> ClusterRun:
     found = by_age(argo.list(labels=runs_selector(name)))
     workflow = found[-1] if found else argo.read(name)
     if workflow is None:
+        argo.require_namespace()
         raise BadInput("NoSuchRun", f"there is no Workflow of a run {name} in {argo.place}", _IF_DELETED)
     return _found(run_of(workflow), workflow, target, argo)
 

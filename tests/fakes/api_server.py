@@ -203,6 +203,8 @@ class Handler(BaseHTTPRequestHandler):
             place = f"{path}/{asked.body['metadata']['name']}"
             if place in state.objects:
                 return self.refuse(409, "already exists", reason="AlreadyExists")
+            if asked.query.get("dryRun"):
+                return self.reply(asked.body, 201)
             return self.reply(state.put(place, asked.body), 201)
         if asked.method == "GET" and path.endswith(f"/{plural}"):
             wanted = _wanted_labels(asked)

@@ -356,6 +356,29 @@ TABLE = [
         ("Starting", Actor.NOBODY, "starting for 35s: 1 of 2 agents joined", "wait"),
     ),
     (
+        "the gang's pods wait for an image that is not there",
+        launching(
+            a_gang(RunState.STARTING, num_joined=1, attempts=(), last_step=None, steps=()),
+            launch=a_launch(RunState.STARTING, message="1 of 2 nodes did not start yet; node 1: program: ErrImagePull: "
+                            'failed to pull image "hub/a:1": not found'),
+        ),
+        ("ImageNotFound", Actor.SUBMITTER, "1 of 2 nodes did not start yet", "correct"),
+    ),
+    (
+        "no agent was ever there, and the pods wait for a place",
+        a_view(
+            engine=an_engine(a_node("shard-plan"), a_node("launch", "Running"), a_node("verify", "Pending")),
+            launch=a_launch(RunState.STARTING, message="2 of 2 nodes did not start yet; node 0: Unschedulable: 0/3 "
+                            "nodes are available: 3 Insufficient nvidia.com/gpu."),
+        ),
+        ("GpuShortage", Actor.NOBODY, "given up 5m after its start", "wait"),
+    ),
+    (
+        "the launcher was away while the gang started",
+        launching(a_gang(), launch=a_launch(RunState.STARTING, message="1 of 2 nodes did not start yet; node 1: x")),
+        ("Training", Actor.NOBODY, "the ranks train", "wait"),
+    ),
+    (
         "the gang starts slowly",
         launching(a_gang(RunState.STARTING, num_joined=1, attempts=(), created_at="2026-11-29T11:57:00.000Z")),
         ("SlowStart", Actor.MACHINE, "1 of 2 agents joined; it is given up after 5m", "logs tiny-b2c4d"),

@@ -232,18 +232,16 @@ def test_what_the_cluster_refuses_leaves_nothing_behind(shell: Shell, home: Path
     assert "NotSignedIn: " in text
     assert list(home.rglob("*.json")) == []
     shell.server.token = "good"
-    shell.server.faults += [
-        let_through,
-        let_through,
-        let_through,
-        answer(403, 'User "ann" cannot create resource "workflows"'),
-    ]
-    code, text = shell(
-        "submit", "--target", "kubernetes", "--set", f"storage={shell.store.uri}", "--set", f"platform_image={DIGEST}"
-    )
-    assert code == 81
-    assert 'Forbidden: "ann" may not create workflows.argoproj.io tiny-' in text
-    assert list(home.rglob("*.json")) == []
+    for num_before in (2, 4):  # when it is asked whether the Workflow would be taken, and when it is created
+        shell.server.faults += [let_through] * num_before
+        shell.server.faults.append(answer(403, 'User "ann" cannot create resource "workflows"'))
+        code, text = shell(
+            "submit", "--target", "kubernetes", "--set", f"storage={shell.store.uri}",
+            "--set", f"platform_image={DIGEST}",
+        )  # fmt: skip
+        assert code == 81
+        assert 'Forbidden: "ann" may not create workflows.argoproj.io tiny-' in text
+        assert list(home.rglob("*.json")) == []
     assert shell("submit", "--target", "kubernetes")[1].count("\n  ") == 2  # storage and platform_image
 
 
@@ -299,6 +297,26 @@ def test_stop_of_a_run_whose_workflow_was_deleted_says_what_becomes_of_it(shell:
     code, text = shell("stop", "--target", "kubernetes", "tiny-aaaaa")
     assert (code, text.partition(":")[0]) == (78, "NoSuchRun")
     assert "if it was deleted, nothing is left to stop, and `submit` takes its experiment over" in text
+
+
+def test_a_stop_that_no_controller_sees_says_who_could_act(shell: Shell) -> None:
+    name = shell.submit()
+    created = shell.workflow(name)
+    long_ago = {**created["metadata"], "creationTimestamp": "2026-11-29T18:00:00Z"}
+    shell.server.put(f"{FOLDER}/{name}", {**created, "metadata": long_ago})
+
+    assert shell("stop", name)[0] == 0
+
+    code, text = shell("status", name)
+    assert code == 0
+    assert "NotTakenUp: " in text
+    assert f"nothing of it runs: delete Workflow {name}, or see that one runs" in text
+
+
+@pytest.mark.parametrize("command", ["status", "why", "logs", "stop", "resume"])
+def test_a_run_of_a_namespace_that_is_not_there_is_no_missing_run(shell: Shell, command: str) -> None:
+    code, text = shell(command, "--target", "kubernetes", "--namespace", "nowhere", "tiny-aaaaa")
+    assert (code, text.partition(";")[0]) == (78, "NamespaceMissing: there is no namespace nowhere")
 
 
 def test_logs_of_stage_pods_are_read_like_local_ones(shell: Shell) -> None:

@@ -28,6 +28,7 @@ from tests.runs import (
     a_failed_attempt,
     a_failure,
     a_gang,
+    a_launch,
     a_node,
     a_stage_record,
     a_step,
@@ -240,6 +241,17 @@ def test_failed_checks_are_told_in_the_headline():
         "ChecksFailed: the check memory failed (measured 1 GiB, expected at least 2 GiB); "
         "free memory, then `python pipelines/train.py resume tiny-b2c4d`"
     )
+
+
+def test_what_keeps_a_gang_from_starting_is_told_once_while_it_is_so():
+    engine = an_engine(a_node("launch", "Running"))
+    before = a_view(engine=engine, launch=a_launch(RunState.STARTING))
+    after = a_view(
+        engine=engine, launch=a_launch(RunState.STARTING, message="1 of 2 nodes did not start yet; node 1: x")
+    )
+
+    assert changes(before, after) == ["gang waits: 1 of 2 nodes did not start yet; node 1: x"]
+    assert changes(after, after) == changes(after, before) == []
 
 
 def test_a_gang_that_changes_state_is_told_with_its_message():

@@ -28,7 +28,7 @@ def nothing_half_created(shell: Shell, home: Path) -> Iterator[None]:
     yield
     assert shell.workflows() == []
     assert list(home.rglob("*.json")) == []
-    assert [item.key for item in shell.store.list("runs")] == []
+    assert [item.key for folder in ("runs", "code") for item in shell.store.list(folder)] == []
 
 
 def test_every_name_that_is_not_there_is_told_at_once(shell: Shell) -> None:
@@ -65,7 +65,6 @@ def test_a_cluster_without_argo_is_told(shell: Shell) -> None:
     shell.server.faults += [
         let_through,
         let_through,
-        let_through,
         answer(404, "the server could not find the requested resource"),
     ]
 
@@ -77,7 +76,7 @@ def test_a_cluster_without_argo_is_told(shell: Shell) -> None:
 
 def test_an_argo_that_is_too_old_for_a_field_is_told_which(shell: Shell) -> None:
     fault = 'Workflow in version "v1alpha1" cannot be handled: strict decoding error: unknown field "spec.podGC"'
-    shell.server.faults += [let_through, let_through, let_through, answer(400, fault)]
+    shell.server.faults += [let_through, let_through, answer(400, fault)]
 
     code, text = submit(shell)
 
@@ -87,7 +86,7 @@ def test_an_argo_that_is_too_old_for_a_field_is_told_which(shell: Shell) -> None
 
 
 def test_a_manifest_over_the_limit_is_told(shell: Shell) -> None:
-    shell.server.faults += [let_through, let_through, let_through, answer(413, "etcdserver: request is too large")]
+    shell.server.faults += [let_through, let_through, answer(413, "etcdserver: request is too large")]
 
     code, text = submit(shell)
 
@@ -103,6 +102,21 @@ def test_no_kubeconfig_and_a_wrong_context_are_told(shell: Shell, monkeypatch: p
     monkeypatch.setenv("KUBECONFIG", "/nonexistent/config")
     code, text = submit(shell)
     assert (code, text.partition(";")[0]) == (78, "NoCluster: there is no kubeconfig at /nonexistent/config")
+
+
+def test_code_stays_here_when_the_workflow_would_not_be_taken(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text("print()\n")
+    exceeded = 'workflows.argoproj.io "tiny" is forbidden: exceeded quota: objects'
+    shell.server.faults += [let_through, let_through, answer(403, exceeded)]
+
+    code, text = submit(shell, "--set", "code.folder=src")
+
+    assert code != 0
+    assert "exceeded quota: objects" in text
 
 
 def test_a_bucket_that_cannot_hold_the_code_is_told_before_anything_is_created(
@@ -142,7 +156,7 @@ class TestClaims:
         path = f"{FOLDER}/tiny-aaaaa"
         shell.server.put(path, {"metadata": {"name": "tiny-aaaaa", "labels": labels}, "spec": {}, "status": status})
 
-        shell.server.faults += [*[let_through] * 4, answer(413, "stop here")]
+        shell.server.faults += [*[let_through] * 3, answer(413, "stop here")]
         assert "TooLarge: create workflows" in submit(shell)[1]
         shell.server.put(path, shell.server.objects[path], "DELETED")
 
