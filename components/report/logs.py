@@ -14,7 +14,7 @@ from typing import Any
 
 from components.contracts.layout import run_folder
 from components.contracts.names import DURING_TRAINING
-from components.errors import Transient
+from components.errors import ArgosyError, Transient
 from components.report.text import plain
 from components.storage.base import ObjectNotFound, ObjectStore
 
@@ -49,6 +49,14 @@ class LogFile:
     path: Path
     started_at: str = ""
     """The time of lines that carry none, until one does."""
+
+
+class PartlyRefused(Exception):
+    """Some of a run's files may not be read; those that may are here."""
+
+    def __init__(self, files: Sequence[LogFile], error: ArgosyError) -> None:
+        super().__init__(str(error))
+        self.files, self.error = files, error
 
 
 @dataclass(frozen=True)
@@ -161,6 +169,8 @@ class LogReader:
             yield from _lines(data.splitlines(), position)
 
     def _file_streams(self, final: bool) -> Iterator[Iterator[LogLine]]:
+        if self._wanted.rank is not None:  # all lines of ranks are in the gang's streams, so nobody else is asked
+            return
         for file in self._files():
             if self._wanted.wants_stream(task=file.task, node_rank=None, rank=None):
                 position = self._positions.setdefault(str(file.path), _Position(file.task, last_at=file.started_at))

@@ -2,14 +2,14 @@
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from components.contracts.clock import parse_utc
-from components.errors import BadInput
-from components.report.logs import LogFilter, LogLine, LogReader
+from components.errors import ArgosyError, BadInput
+from components.report.logs import LogFile, LogFilter, LogLine, LogReader, PartlyRefused
 from components.report.text import plain, plain_line
 from pipelines.cli.find import find_run
 from pipelines.cli.options import output_option
@@ -48,7 +48,8 @@ def logs(
     _require_rank(found, rank)
     if follows:
         found.keep_up()
-    reader = LogReader(found.store, found.name, found.log_files, LogFilter(stage=stage, node=node, rank=rank))
+    files = _Files(found, tells_at_once=follows)
+    reader = LogReader(found.store, found.name, files, LogFilter(stage=stage, node=node, rank=rank))
     try:
         if follows:
             _follow(found, reader, output)
@@ -58,6 +59,31 @@ def logs(
         return
     finally:
         found.close()
+    if files.refusal is not None:
+        raise files.refusal
+
+
+class _Files:
+    """The stages' output. What may not be read of it keeps nobody from the rest, and is told at the end."""
+
+    def __init__(self, run: "LocalRun | ClusterRun", *, tells_at_once: bool) -> None:
+        """`tells_at_once`: the end may be hours away."""
+        self._run, self._tells = run, tells_at_once
+        self._known: Sequence[LogFile] = ()
+        self.refusal: ArgosyError | None = None
+        """Of the last look."""
+
+    def __call__(self) -> Sequence[LogFile]:
+        try:
+            self._known, self.refusal = self._run.log_files(), None
+        except PartlyRefused as partly:
+            self._known, self.refusal = partly.files, partly.error
+        except ArgosyError as error:
+            self.refusal = error
+        if self.refusal is not None and self._tells:
+            self._tells = False
+            click.echo(f"what stages wrote is not all shown: {self.refusal}", err=True)
+        return self._known
 
 
 def _require_rank(run: "LocalRun | ClusterRun", rank: int | None) -> None:

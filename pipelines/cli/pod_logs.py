@@ -1,6 +1,5 @@
 """Output of a run's stage pods as files, so that logs of a cluster are read like those of this machine."""
 
-import contextlib
 import re
 import tempfile
 import threading
@@ -10,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from components.errors import ArgosyError
-from components.report.logs import LogFile
+from components.errors import ArgosyError, ExitCode
+from components.report.logs import LogFile, PartlyRefused
 from infra.argo.view import PodOfTask, pods_of
 
 if TYPE_CHECKING:
@@ -34,15 +33,17 @@ class PodLogs:
         self._files: dict[str, LogFile] = {}
         self._streams: dict[str, LogStream] = {}
         self._begun: set[str] = set()
+        self._refused: dict[str, ArgosyError] = {}
         self._threads: list[threading.Thread] = []
         self._closed = threading.Event()
         self._looked_at: float | None = None
         self._lock = threading.Lock()
 
     def files(self, *, final: bool) -> list[LogFile]:
-        """One file a pod, oldest first. A pod whose log is gone has none. Raises what the place answers.
+        """One file a pod, oldest first. A pod whose log is gone has none.
 
-        `final`: the run is over, so what is still on its way is waited for.
+        Raises what the place answers, PartlyRefused when it refuses a pod's log; such a one is asked for again at the
+        next look. `final`: the run is over, so what is still on its way is waited for.
         """
         now = time.monotonic()
         is_due = self._looked_at is None or now - self._looked_at > _LOOK_SECONDS or final
@@ -51,7 +52,10 @@ class PodLogs:
             self._fetch_new()
         for thread in self._threads if final else ():
             thread.join(_LAST_LINES_SECONDS)
-        return sorted(self._files.copy().values(), key=lambda file: file.started_at)
+        found = sorted(self._files.copy().values(), key=lambda file: file.started_at)
+        if self._refused:
+            raise PartlyRefused(found, next(iter(self._refused.copy().values())))
+        return found
 
     def close(self) -> None:
         """Stop following, and remove the files."""
@@ -66,8 +70,9 @@ class PodLogs:
             (str(workflow["metadata"]["name"]), pod)
             for workflow in self._workflows()
             for pod in pods_of(workflow)
-            if pod.pod not in self._begun
+            if pod.pod not in self._begun or pod.pod in self._refused
         ]
+        self._refused.clear()
         self._begun.update(pod.pod for _, pod in new)
         ended = [item for item in new if item[1].is_over or not self._follow]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -79,7 +84,11 @@ class PodLogs:
                 thread.start()
 
     def _fetch(self, workflow: str, pod: PodOfTask) -> None:
-        stream = self._argo.logs(workflow, pod.pod, follow=False)
+        try:
+            stream = self._argo.logs(workflow, pod.pod, follow=False)
+        except ArgosyError as error:
+            self._refused[pod.pod] = error
+            return
         if stream is not None:
             self._write(pod, stream)
 
@@ -87,7 +96,7 @@ class PodLogs:
         # A connection that broke is made anew: the file then starts over, and its reader goes on behind what it has
         # read already. So does one that was made before the container had started.
         while not self._closed.is_set():
-            with contextlib.suppress(ArgosyError, OSError):
+            try:
                 stream = self._argo.logs(workflow, pod.pod, follow=True)
                 if stream is not None:
                     with self._lock:
@@ -96,6 +105,12 @@ class PodLogs:
                             stream.close()
                     self._write(pod, stream)
                     return
+            except ArgosyError as error:
+                if error.exit_code is not ExitCode.TRANSIENT:
+                    self._refused[pod.pod] = error
+                    return
+            except OSError:
+                pass
             self._closed.wait(_LOOK_SECONDS)
 
     def _write(self, pod: PodOfTask, stream: "LogStream") -> None:
