@@ -10,14 +10,13 @@ from typing import Any, Literal, cast
 
 from components.contracts.clock import is_utc
 from components.contracts.cluster_names import FINISH
+from components.contracts.exit_message import parse_exit_message
 from components.contracts.node_names import NodeName, parse_node_name
 from components.contracts.run_view import SUSPENDED, EngineNode, EngineView
 from components.contracts.stop import StopRequest, read_stop
 from components.errors import ExitCode
 from infra.argo.argo import STOP_ANNOTATION, Workflow
 
-_ENDED = re.compile(r"(?:main: )?Error \(exit code (?P<code>\d+)\)(?:: (?P<words>.*))?", re.DOTALL)
-"""Argo's message for a container that failed; what follows the colon is the stage's termination message."""
 _DEADLINE = re.compile(r"exceeded its deadline|longer than the specified deadline")
 _TEMPLATES_ONLY = re.compile(r"must use workflowTemplateRef|not permitted when using workflowTemplateRef")
 _HOW_BY_TEMPLATE = (
@@ -201,8 +200,8 @@ def _node(task: str, node: Mapping[str, Any], attempts: list[dict[str, Any]]) ->
     if phase == "Running" and last.get("phase") == "Pending":
         phase = "Pending"  # the attempt's pod waits for a place or an image
     message = str(last.get("message") or "") or str(node.get("message") or "")
-    ended = _ENDED.fullmatch(message)
-    code = (last.get("outputs") or {}).get("exitCode") or (ended["code"] if ended else None)
+    ended = parse_exit_message(message)
+    code = (last.get("outputs") or {}).get("exitCode") or (ended.exit_code if ended else None)
     is_over = phase not in ("Pending", "Running")
     outputs = (node.get("outputs") or {}).get("parameters") or (last.get("outputs") or {}).get("parameters") or ()
     return EngineNode(
@@ -211,7 +210,7 @@ def _node(task: str, node: Mapping[str, Any], attempts: list[dict[str, Any]]) ->
         attempts=len(begun),
         exit_code=int(code) if code is not None and is_over and str(code).isdecimal() else None,
         message="" if ended or phase == "Succeeded" else message,
-        last_words=(ended["words"] or "") if ended else "",
+        last_words=ended.last_words if ended else "",
         started_at=_moment(node.get("startedAt")),
         attempt_started_at=_moment(last.get("startedAt")),
         ended_at=_moment(node.get("finishedAt")) if is_over else None,
@@ -284,7 +283,7 @@ def _message(workflow: Workflow, nodes: list[EngineNode]) -> str:
 def _says_nothing(message: Any, nodes: list[EngineNode]) -> bool:
     """Argo repeats the message of the task that failed, which the task tells itself."""
     text = str(message or "")
-    return not text or _ENDED.fullmatch(text) is not None or text.startswith("child '")
+    return not text or parse_exit_message(text) is not None or text.startswith("child '")
 
 
 def _explained(message: Any) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.contracts.exit_message import ExitMessage
 from infra.local.events import Phase
 from infra.local.program import Leaf
 
@@ -40,8 +41,7 @@ def ending(leaf: Leaf, folder: Path, exit_code: int, *, deadline_message: str) -
     if deadline_message:
         return Ending("Failed", deadline_message, last_words, outputs)
     if exit_code != 0:
-        message = f"main: Error (exit code {exit_code})" + (f": {last_words}" if last_words else "")
-        return Ending("Failed", message, last_words, outputs)
+        return Ending("Failed", str(ExitMessage(exit_code, last_words)), last_words, outputs)
     if missing:
         return Ending("Error", f"wait: Error (exit code 64): {missing}", last_words, outputs)
     return Ending("Succeeded", "", last_words, outputs)

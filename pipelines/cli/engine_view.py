@@ -1,14 +1,10 @@
 """The local engine's fold in the words of the run view (pure)."""
 
-import re
-
+from components.contracts.exit_message import parse_exit_message
 from components.contracts.node_names import parse_node_name
 from components.contracts.run_view import EngineNode, EngineView
 from components.contracts.stop import StopRequest
 from infra.local.state import LocalRunState, NodeState
-
-_SAYS_NOTHING = re.compile(r"(?:main: )?Error \(exit code \d+\)(?:: .*)?", re.DOTALL)
-"""Argo's message for an exit code and last words, which are told anyway."""
 
 
 def engine_view(
@@ -36,7 +32,7 @@ def _node_view(node: NodeState) -> EngineNode:
     last = node.last
     return EngineNode(
         task=parse_node_name(node.name).stage, phase=node.phase, attempts=len(node.attempts), exit_code=node.exit_code,
-        message="" if _SAYS_NOTHING.fullmatch(node.message) else node.message,
+        message="" if parse_exit_message(node.message) else node.message,
         last_words=last.last_words if last else "", started_at=node.started_at,
         attempt_started_at=last.started_at if last else None, ended_at=node.finished_at, outputs=dict(node.outputs),
     )  # fmt: skip
