@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from components.contracts.canonical import canonical_json
-from components.contracts.units import format_duration
+from components.contracts.units import format_duration, write_size
 from components.storage.location import S3Location, StoreOptions, parse_location
 from pipelines.code_section import is_inside
 from templates.deadlines import LAUNCH_MARGIN_SECONDS
@@ -69,6 +69,15 @@ def conflicts(config: "TrainConfig") -> Iterable[tuple[str, str, str]]:
         )
     if config.code is not None and not is_inside(config.launch.workdir or "."):
         yield "launch.workdir", f"is {config.launch.workdir}, outside code.folder", "write a folder relative to it"
+    needed = config.launch.nproc_per_node * config.preflight.memory_per_rank
+    limit = config.launch.resources.memory if config.launch.resources else None
+    if limit is not None and limit < needed:
+        yield (
+            "launch.resources.memory",
+            f"is {write_size(limit)}, but preflight.memory_per_rank and launch.nproc_per_node ask for "
+            f"{write_size(needed)} on each node",
+            f"set at least {write_size(needed)}, or lower preflight.memory_per_rank to what a rank needs",
+        )
     if config.launch.rdma and config.launch.rdma.resource in (
         (config.launch.resources and config.launch.resources.devices) or {}
     ):

@@ -1,7 +1,7 @@
 """Do the ranks fit into memory? Honours the limits of cgroups v1 and v2 as well as what the machine has free."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from components.checks.question import Question
@@ -11,6 +11,8 @@ from components.contracts.units import format_size
 _UNLIMITED = 1 << 60
 """cgroup v1 writes a number near 2^63 for "no limit"."""
 
+_POD_TOO_SMALL = "raise launch.resources.memory, or lower preflight.memory_per_rank when the ranks need less"
+
 
 @dataclass(frozen=True)
 class FreeMemory:
@@ -18,6 +20,8 @@ class FreeMemory:
 
     available_bytes: int
     origin: str
+    is_pods_own: bool = False
+    """Whether that is a limit of the pod's own, which goes wherever the pod goes."""
 
 
 def free_memory(*, proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> FreeMemory:
@@ -44,6 +48,9 @@ def judge_memory(question: Question, *, free: FreeMemory, num_ranks: int, per_ra
     if not per_rank_bytes:
         return question.ok(f"{measured}; memory per rank not declared, so not compared")
     num_fitting = max(0, free.available_bytes // per_rank_bytes)
+    if num_fitting < num_ranks and free.is_pods_own:
+        described = replace(question, scope="input", remedy=_POD_TOO_SMALL)
+        return described.fail(f"{measured}: room for {num_fitting} of {num_ranks} ranks")
     if num_fitting < num_ranks:
         return question.fail(
             f"{measured}: room for {num_fitting} of {num_ranks} ranks",

@@ -14,6 +14,7 @@ from components.checks.cores import usable_cores
 from components.checks.limits import free_shm, max_open_files
 from components.checks.memory import FreeMemory, free_memory
 from components.checks.packages import installed_versions
+from components.contracts.units import format_size
 
 
 class DeviceReading(TypedDict):
@@ -44,6 +45,8 @@ class Readings(TypedDict, total=False):
     memory_available_bytes: int
     memory_origin: str
     """`MemAvailable` or the cgroup limit that is tighter."""
+    memory_limit_bytes: int
+    """That limit, where it is one of the container's."""
     cores: float
     shm_bytes: int | None
     """Free in /dev/shm; None when there is none."""
@@ -71,11 +74,12 @@ class Machine:
 
     def memory(self) -> FreeMemory:
         sent = self._readings.get("memory_available_bytes")
-        return (
-            FreeMemory(sent, self._readings.get("memory_origin", "told by the guard"))
-            if sent is not None
-            else free_memory()
-        )
+        if sent is None:
+            return free_memory()
+        limit = self._readings.get("memory_limit_bytes")
+        if limit is None:
+            return FreeMemory(sent, self._readings.get("memory_origin", "told by the guard"))
+        return FreeMemory(sent, f"container limit {format_size(limit)}", is_pods_own="program" in self._readings)
 
     def cores(self) -> float:
         sent = self._readings.get("cores")

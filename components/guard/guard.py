@@ -397,7 +397,10 @@ def free_memory() -> dict[str, Any]:
             lines = [line.split() for line in read_text(statistics).splitlines()]
             room = int(most) - int(used) + sum(int(line[1]) for line in lines if line[0] == cache)
             if room < available:
-                free = {"memory_available_bytes": max(0, room), "memory_origin": f"container limit {most} bytes"}
+                free = {
+                    "memory_available_bytes": max(0, room), "memory_origin": f"container limit {most} bytes",
+                    "memory_limit_bytes": int(most),
+                }  # fmt: skip
     return free
 
 

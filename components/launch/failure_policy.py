@@ -299,9 +299,10 @@ def _node_unfit(agent: AgentStatus, ending: Ending, budget: Budget) -> Decision:
         reason = (ending.state.reason if ending.state and message else "") or "NodeUnfit"
         return Finish(ExitCode.ENVIRONMENT_UNFIT, reason, seen, "all nodes are this machine: there is no other to try")
     if budget.allows_restart:
-        return NewGeneration(
-            "NodeUnfit", seen, charged=True, excluded_nodes=(agent.node_rank,), exit_code=ExitCode.NODE_UNFIT
+        unfit = tuple(
+            each.node_rank for each in ending.agents if each.exit_code == ExitCode.NODE_UNFIT and not each.ended_by_us
         )
+        return NewGeneration("NodeUnfit", seen, charged=True, excluded_nodes=unfit, exit_code=ExitCode.NODE_UNFIT)
     return Finish(ExitCode.NODE_FAULT, "NodeUnfit", f"{seen}; {budget}", _FIXES[ExitCode.NODE_FAULT])
 
 

@@ -225,6 +225,11 @@ def test_a_syntax_error_names_its_line(here: Path) -> None:
         ("deadline=2h", "deadline: is 2h, but the stages' timeout and retries allow for 4d19h27m39s"),
         ("resume.from=step:300", "resume.from: is step:300, but checkpoint is none, so there is nothing to resume"),
         ("launch.accelerator={}", "launch.accelerator: asks for nothing; set model, min_memory_gib or min_driver"),
+        (
+            "launch.resources.memory=256MiB",
+            "launch.resources.memory: is 256MiB, but preflight.memory_per_rank and launch.nproc_per_node ask for "
+            "600MiB on each node; set at least 600MiB, or lower preflight.memory_per_rank to what a rank needs",
+        ),
         (f"launch.command=[a, {'x' * 16000}]", "launch.command: makes the description 1"),
     ],
 )

@@ -79,6 +79,19 @@ def test_what_the_guard_measured_is_judged_instead_of_this_machine(store: LocalS
     assert {answers[name].status for name in ("cores", "shared_memory", "open_files")} == {CheckStatus.WARN}
 
 
+def test_a_pod_whose_own_limit_is_too_small_fits_on_no_other_node_either(store: LocalStore, tmp_path: Path) -> None:
+    limited = {"memory_available_bytes": 3 << 20, "memory_origin": "container limit", "memory_limit_bytes": 4 << 20}
+    program = {"path": "/bin/true", "obstacle": ""}
+
+    in_a_pod = results(store, tmp_path, readings={**limited, "program": program})["memory"]
+    assert (in_a_pod.status, in_a_pod.scope) == (CheckStatus.FAIL, "input")
+    assert in_a_pod.measured == "3.0 MiB available (container limit 4.0 MiB): room for 3 of 4 ranks"
+    assert in_a_pod.remedy.startswith("raise launch.resources.memory")
+
+    here = results(store, tmp_path, readings=limited)["memory"]
+    assert (here.status, here.scope) == (CheckStatus.FAIL, "node")
+
+
 def test_devices_the_description_hides_do_not_count(store: LocalStore, tmp_path: Path) -> None:
     readings = {
         "devices": {"is_there": True, "exit_code": 0, "output": "0, T4, 15360, 550.1\n"}, "visible_devices": None,

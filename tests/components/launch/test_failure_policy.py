@@ -76,6 +76,12 @@ def test_an_unfit_node_is_left_out_where_there_are_others() -> None:
     assert (decision.reason, decision.excluded_nodes, decision.charged) == ("NodeUnfit", (1,), True)
 
 
+def test_every_unfit_node_is_left_out_at_once() -> None:
+    decision = decide(Ending((exited(0, 80), exited(1, 92), exited(2, 80)), None), a_budget(replaces_nodes=True))
+    assert isinstance(decision, NewGeneration)
+    assert decision.excluded_nodes == (0, 2)
+
+
 def test_unfit_nodes_without_a_restart_left_are_a_node_fault() -> None:
     decision = decide(Ending((exited(0, 80),), None), a_budget(used=2, replaces_nodes=True))
     assert isinstance(decision, Finish)
