@@ -25,6 +25,23 @@ def test_relative_links_exist() -> None:
     assert broken == []
 
 
+def anchors(page: Path) -> set[str]:
+    """What a heading can be reached by, as Git hosts spell it."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^#+ (.*)", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_links_into_a_page_lead_to_a_heading() -> None:
+    broken = []
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            if anchor not in anchors(page.parent / target if target else page):
+                broken.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
+
+    assert broken == []
+
+
 def test_every_command_is_in_the_readme() -> None:
     shown = subprocess.run(
         [sys.executable, "pipelines/train.py", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
