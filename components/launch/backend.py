@@ -1,5 +1,6 @@
 """What runs a gang's agents: one protocol, so that the launcher decides the same on one machine and on a cluster."""
 
+import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -22,6 +23,8 @@ NODE_LOST = "NodeLost"
 """A disruption: the Kubernetes node does not answer any more, or is gone."""
 POD_DELETED = "PodDeleted"
 """A disruption: somebody deleted the pod."""
+
+_MAX_LINE = 300
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,17 @@ class AgentStatus:
         """`exited with code 92`, `was killed by SIGKILL`; with what it last said."""
         how = f"was killed by {self.signal}" if self.signal else self.fate or f"exited with code {self.exit_code}"
         return how + (f' (last line: "{self.last_line}")' if self.last_line else "")
+
+
+def last_line(text: str) -> str:
+    """The last line that says something: of a JSON log line its message; no control characters, at most 300 others."""
+    line = next((line for line in reversed(text.splitlines()) if line.strip()), "")
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        fields = None
+    words = str(fields["message"]) if isinstance(fields, dict) and "message" in fields else line
+    return "".join(char for char in words if char.isprintable())[:_MAX_LINE]
 
 
 @dataclass(frozen=True)

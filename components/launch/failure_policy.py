@@ -6,7 +6,7 @@ about its node or the environment counts; without any the gang was lost, which a
 Long because what counts before what is easier to follow in one place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -121,14 +121,12 @@ def decide(ending: Ending, budget: Budget) -> Decision:
         case StopCause.START_DEADLINE:
             return Finish(
                 ExitCode.STOPPED, ending.cause, ending.missing or "not every node was running in time",
-                "mend what is missing, or raise launch.limits.start",
+                _FIXES_BY_REASON[StopCause.START_DEADLINE],
             )  # fmt: skip
         case StopCause.QUEUE_DEADLINE | StopCause.QUEUE_REFUSED:
             return never_admitted(ending.cause, ending.missing)
         case StopCause.PREEMPTED:
-            return NewGeneration(
-                PREEMPTED, ending.missing, charged=False, exit_code=ExitCode.PREEMPTED
-            )  # fmt: skip
+            return NewGeneration(PREEMPTED, ending.missing, charged=False, exit_code=ExitCode.PREEMPTED)
         case StopCause.EVICTED:
             return _lost(StopCause.EVICTED, ending.missing, budget)
         case StopCause.SILENT:
@@ -215,9 +213,8 @@ def _taken_away(ending: Ending, budget: Budget) -> Decision | None:
     if not gone or not _left_for_lack_of_peers(ending):
         return None
     lost = [agent for agent in gone if agent.disruption == NODE_LOST]
-    taken = [
-        agent for agent in gone if agent.disruption != POD_DELETED
-    ]  # times have seconds only: a reason counts more
+    # Times have seconds only, so who went first is not known: a reason of the cluster's counts more.
+    taken = [agent for agent in gone if agent.disruption != POD_DELETED]
     first = (lost or taken or gone)[0]
     seen = f"node {first.node_rank} {f'(on {first.where}) ' if first.where else ''}"
     if lost:
@@ -235,8 +232,8 @@ def _left_for_lack_of_peers(ending: Ending) -> bool:
 
 def _was_told_to_stop(ending: Ending) -> bool:
     """Whether a gang that says Stopped means a SIGTERM, not a limit of its own."""
-    has_said = ending.state is not None and ending.state.exit_code == ExitCode.STOPPED
-    return not has_said or (ending.state is not None and ending.state.reason == "StopRequested")
+    state = ending.state
+    return state is None or state.exit_code != ExitCode.STOPPED or state.reason == StopCause.REQUESTED
 
 
 def _lost_node(lost: Sequence[AgentStatus], seen: str, budget: Budget) -> Decision:
@@ -325,12 +322,14 @@ _REASONS = {
     ExitCode.VERIFICATION_FAILED: "VerificationFailed",
 }
 
-_FIXES_BY_REASON = {
+_TAKEN_OVER = "another run of this experiment has taken over: wait for it, stop it, or use another model_version"
+
+_FIXES_BY_REASON: Mapping[str, str] = {
     "StartFailed": "correct launch.command: a program on PATH or a path relative to launch.workdir",
     "RunDeadline": "raise launch.limits.run",
-    "StartDeadline": "mend what is missing, or raise launch.limits.start",
-    "Fenced": "another run of this experiment has taken over: wait for it, stop it, or use another model_version",
-    "ClaimLost": "another run of this experiment has taken over: wait for it, stop it, or use another model_version",
+    StopCause.START_DEADLINE: "mend what is missing, or raise launch.limits.start",
+    "Fenced": _TAKEN_OVER,
+    "ClaimLost": _TAKEN_OVER,
     "ChecksFailed": "",  # the message carries each check's remedy
 }
 

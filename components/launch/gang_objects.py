@@ -2,12 +2,12 @@
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from components.contracts.cluster_names import COORDINATOR_PORT, GANG_LABEL, PRIORITY_LABEL, QUEUE_LABEL
 from components.contracts.names import gang_name
 from components.errors import Problem
+from components.launch.backend import MeetingPoint
 from components.launch.pod_template import SECRET_KEY, SPEC_KEY, GangPlan, Manifest, pod_template
 
 GangKind = Literal["jobset", "job"]
@@ -25,19 +25,11 @@ _RANDOM_SUFFIX = 6
 _MAX_SECRET_BYTES = 1_000_000
 
 
-@dataclass(frozen=True)
-class Addresses:
-    """Where agent 0 is met."""
-
-    host: str
-    port: int
-
-
-def coordinator(kind: GangKind, *, gang: str, host_network: bool) -> Addresses:
+def coordinator(kind: GangKind, *, gang: str, host_network: bool) -> MeetingPoint:
     """Name of agent 0's pod through the headless Service, which has the gang's name; never an address of an earlier
     generation, because the name holds the generation.
     """
-    return Addresses(f"{pod_hostname(kind, gang=gang, node_rank=0)}.{gang}", _port(gang, host_network))
+    return MeetingPoint(f"{pod_hostname(kind, gang=gang, node_rank=0)}.{gang}", _port(gang, host_network))
 
 
 def pod_hostname(kind: GangKind, *, gang: str, node_rank: int) -> str:

@@ -25,8 +25,9 @@ class GangWatch:
         self._pods = LiveObjects(cluster, PODS, on_change=nudge, log=log, labels=labels)
         # Nobody is woken by these: they explain what other objects show.
         self._warnings = LiveObjects(
-            cluster, EVENTS, on_change=lambda: None, log=log, fields="type=Warning", keep=_warning_about(gang)
-        )
+            cluster, EVENTS, on_change=lambda: None, log=log, fields="type=Warning", keep=_warning_about(gang),
+            remembers=False,
+        )  # fmt: skip
         self._nodes = LiveObjects(cluster, NODES, on_change=nudge, log=log, keep=readiness)
         for live in (self._gang, self._pods):
             if not live.wait_until_listed(FIRST_LOOK_SECONDS):
@@ -71,8 +72,8 @@ class GangWatch:
         return lost | silent_nodes(nodes.values(), seconds_since_away=self._cluster.seconds_since_away)
 
     def _complaints(self) -> Mapping[str, str]:
-        events, _ = self._warnings.snapshot()
-        return {item["about"]: item["text"] for item in sorted(events.values(), key=lambda item: str(item["at"]))}
+        events = sorted(self._warnings.living(), key=lambda item: str(item["at"]))
+        return {item["about"]: item["text"] for item in events}
 
 
 def _has_ended(gang: Object) -> bool:

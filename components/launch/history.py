@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from components.contracts.clock import now_text
 from components.contracts.document import DamagedDocument
@@ -13,6 +14,8 @@ from components.launch.failure_policy import Budget, Decision, Ending, NewGenera
 from components.launch.queue import PREEMPTED
 from components.ledger.state import LedgerState, restarts_used
 from components.storage.base import ObjectNotFound, ObjectStore
+
+State = TypeVar("State", LaunchState, GangState)
 
 
 @dataclass(frozen=True)
@@ -66,23 +69,19 @@ def read_history(store: ObjectStore, run: str, *, warn: Callable[[str], None]) -
 
 def read_launch_state(store: ObjectStore, run: str, *, warn: Callable[[str], None]) -> LaunchState | None:
     """The newest launcher's account, or None."""
-    key = launch_state_key(run)
-    try:
-        return LaunchState.from_bytes(store.read(key), where=store.uri_of(key))
-    except ObjectNotFound:
-        return None
-    except DamagedDocument as error:
-        warn(str(error))
-        return None
+    return _read(store, launch_state_key(run), LaunchState, warn)
 
 
 def read_gang_state(
     store: ObjectStore, run: str, *, generation: int, warn: Callable[[str], None]
 ) -> GangState | None:  # fmt: skip
     """What agent 0 of `generation` wrote last, or None."""
-    key = gang_state_key(run, generation=generation)
+    return _read(store, gang_state_key(run, generation=generation), GangState, warn)
+
+
+def _read(store: ObjectStore, key: str, kind: type[State], warn: Callable[[str], None]) -> State | None:
     try:
-        return GangState.from_bytes(store.read(key), where=store.uri_of(key))
+        return kind.from_bytes(store.read(key), where=store.uri_of(key))
     except ObjectNotFound:
         return None
     except DamagedDocument as error:

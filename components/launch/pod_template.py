@@ -82,15 +82,15 @@ class GangPlan:
             GANG_LABEL: self.name, GENERATION_LABEL: str(self.spec.generation),
         }  # fmt: skip
 
-    def metadata(self, name: str = "") -> Manifest:
-        """Of one of the gang's own objects."""
+    def metadata(self) -> Manifest:
+        """Of each of the gang's own objects: all have its name."""
         annotations = (
             {WORKFLOW_ANNOTATION: self.workflow.name, WORKFLOW_UID_ANNOTATION: self.workflow.uid}
             if self.workflow
             else {}
         )
         return {
-            "name": name or self.name, "namespace": self.namespace, "labels": self.labels, "annotations": annotations,
+            "name": self.name, "namespace": self.namespace, "labels": self.labels, "annotations": annotations,
             "ownerReferences": [self.workflow.owner()] if self.workflow else [],
         }  # fmt: skip
 
@@ -149,7 +149,7 @@ def _agent(plan: GangPlan) -> Manifest:
         _mount("work", WORK), _mount("cache", CACHE), _mount("tmp", TMP), _mount("gang", GANG, read_only=True),
     ]  # fmt: skip
     variables: list[Manifest] = [
-        {"name": "ARGOSY_NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
+        _node_name(),
         {"name": "ARGOSY_WORKFLOW", "value": plan.workflow.name if plan.workflow else ""},
         {"name": "ARGOSY_IMAGE", "value": plan.pods.image},
         {"name": "ARGOSY_CACHE", "value": CACHE},
@@ -184,7 +184,7 @@ def _program(plan: GangPlan) -> Manifest:
             # A user id that is not in the image's /etc/passwd has no home and no name; many libraries ask for both.
             {"name": "HOME", "value": HOME},
             {"name": "USER", "value": "argosy"},
-            {"name": "ARGOSY_NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
+            _node_name(),
             *_way_out(options),
             *options.env,
         ]),
@@ -217,6 +217,11 @@ def _ours(plan: GangPlan, name: str, command: list[str], *, mounts: list[Manifes
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
     }  # fmt: skip
+
+
+def _node_name() -> Manifest:
+    """The variable that tells a container the name of its Kubernetes node."""
+    return {"name": "ARGOSY_NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}}
 
 
 def _mount(name: str, path: str, *, read_only: bool = False) -> Manifest:

@@ -6,16 +6,15 @@ Failed for an evicted pod and for a stopped one alike.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from components.contracts.cluster_names import COMPLETION_INDEX_ANNOTATION
+from components.diagnosis.fields import Object, asked_to_go_at, condition, moment
 from components.errors import ExitCode
-from components.launch.backend import NODE_LOST, POD_DELETED, AgentPhase, AgentStatus
+from components.launch.backend import NODE_LOST, POD_DELETED, AgentPhase, AgentStatus, last_line
 from components.launch.pod_template import PROGRAM
 from components.runtime.processes import signal_name
-
-Object = Mapping[str, Any]
 
 _TAKEN_FOR_ITS_NODE = ("DeletionByTaintManager", "DeletionByPodGC")
 """Reasons of DisruptionTarget that mean the node, not somebody's wish."""
@@ -52,7 +51,7 @@ def agent_statuses(view: GangView) -> tuple[AgentStatus, ...]:
     """Every node of the gang, by rank."""
     newest = _newest_by_rank(view.pods)
     first_end = min((end for pod in newest.values() if (end := _own_end(pod)) is not None), default=None)
-    asked = [at for pod in newest.values() if (at := _asked_to_go_at(pod.object)) is not None]
+    asked = [at for pod in newest.values() if (at := asked_to_go_at(pod.object)) is not None]
     return tuple(
         _status(view, node_rank, newest[node_rank], first_end, min(asked, default=None))
         if node_rank in newest
@@ -77,7 +76,7 @@ def _status(
     node = str(pod.object.get("spec", {}).get("nodeName", ""))
     status = _look(pod, node_rank)
     # Who was asked to go by us, or after another one had ended or been asked, is not to blame for how it goes.
-    asked_at = _asked_to_go_at(pod.object)
+    asked_at = asked_to_go_at(pod.object)
     followed = asked_at is not None and (
         view.is_removed
         or (first_end is not None and asked_at >= first_end)
@@ -126,7 +125,7 @@ def _look(pod: SeenPod, node_rank: int) -> AgentStatus:
 
 def _ended(node_rank: int, terminated: Object) -> AgentStatus:
     code, reason = int(terminated.get("exitCode", 0)), str(terminated.get("reason", ""))
-    words = _last_line(str(terminated.get("message", "")))
+    words = last_line(str(terminated.get("message", "")))
     if reason == "ContainerStatusUnknown":
         return AgentStatus(node_rank, AgentPhase.EXITED, fate="is gone, and its kubelet does not know how it ended")
     if code in ExitCode.__members__.values():
@@ -144,7 +143,7 @@ def _why_never_started(status: Object) -> str:
     for item in status.get("initContainerStatuses") or ():
         ended = (item.get("state") or {}).get("terminated")
         if ended and ended.get("exitCode"):
-            words = _last_line(str(ended.get("message", "")))
+            words = last_line(str(ended.get("message", "")))
             text = f"failed before its program began: {item['name']} exited with code {ended['exitCode']}"
             return text + (f" ({words})" if words else "")
     told = ": ".join(str(status[key]) for key in ("reason", "message") if status.get(key))
@@ -156,9 +155,9 @@ def _why_not_yet(status: Object) -> str:
         waiting = (item.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") not in (None, "PodInitializing", "ContainerCreating"):
             return f"{item['name']}: {waiting['reason']}: {waiting.get('message', '')}"[:_MAX_TEXT]
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return f"{condition.get('reason', '')}: {condition.get('message', '')}"[:_MAX_TEXT]
+    scheduled = condition({"status": status}, "PodScheduled")
+    if scheduled.get("status") == "False":
+        return f"{scheduled.get('reason', '')}: {scheduled.get('message', '')}"[:_MAX_TEXT]
     return ""
 
 
@@ -169,28 +168,17 @@ def _own_end(pod: SeenPod) -> datetime | None:
     """When it ended, if it ended before anybody asked it to go."""
     status: Object = pod.object.get("status") or {}
     ended = (_container(status.get("containerStatuses"), PROGRAM).get("state") or {}).get("terminated")
-    finished_at = _time((ended or {}).get("finishedAt"))
+    finished_at = moment((ended or {}).get("finishedAt"))
     if finished_at is None:
         return None
-    asked_at = _asked_to_go_at(pod.object)
+    asked_at = asked_to_go_at(pod.object)
     return finished_at if asked_at is None or asked_at > finished_at else None
-
-
-def _asked_to_go_at(pod: Object) -> datetime | None:
-    """The moment of the request; a pod's deletionTimestamp lies its grace period behind that."""
-    metadata = pod["metadata"]
-    at = _time(metadata.get("deletionTimestamp"))
-    if at is None:
-        return None
-    return datetime.fromtimestamp(at.timestamp() - float(metadata.get("deletionGracePeriodSeconds") or 0), UTC)
 
 
 def _disruption_reason(pod: Object) -> str:
     """Why the cluster takes the pod away, as its DisruptionTarget condition says; empty when it does not."""
-    for condition in (pod.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            return str(condition.get("reason") or "Disrupted")
-    return ""
+    target = condition(pod, "DisruptionTarget")
+    return str(target.get("reason") or "Disrupted") if target.get("status") == "True" else ""
 
 
 # --- small parts
@@ -198,13 +186,3 @@ def _disruption_reason(pod: Object) -> str:
 
 def _container(statuses: Any, name: str) -> Object:
     return next((item for item in statuses or () if item.get("name") == name), {})
-
-
-def _time(text: Any) -> datetime | None:
-    return datetime.fromisoformat(text) if isinstance(text, str) and text else None
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.strip().splitlines() if line.strip()]
-    line = lines[-1] if lines else ""
-    return "".join(char for char in line if char.isprintable())[:_MAX_TEXT]

@@ -6,7 +6,7 @@ seen of it comes from watches; nothing is listed again and again.
 
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from components.cluster.base import AlreadyThere, Cluster, Object
@@ -91,17 +91,17 @@ class PodsBackend:
             for kind in kinds
             for item in self._cluster.list(kind, labels=f"{RUN_LABEL}={self._run}").items
         }
-        for name in sorted(found - {keep, ""}):
+        earlier = found - {keep, ""}
+        for name in sorted(earlier):
             self._log.info(f"removing {name}, which an earlier launcher left")
             for kind in kinds:
                 self._cluster.delete(kind, name, propagation="Foreground")
             self._delete(name)
-        self._wait_until_gone(found - {keep, ""})
+        self._wait_until_gone(earlier)
 
     def meeting_point(self, generation: int) -> MeetingPoint:
         gang = gang_name(self._run, generation)
-        found = coordinator(self._kind, gang=gang, host_network=self._options.host_network)
-        return MeetingPoint(found.host, found.port)
+        return coordinator(self._kind, gang=gang, host_network=self._options.host_network)
 
     def adopt(self, spec: GangSpec) -> bool:
         plan = self._plan(spec)
@@ -221,7 +221,7 @@ class PodsBackend:
 
     # --- looking
 
-    def _follow(self, plan: GangPlan) -> _Current:
+    def _follow(self, plan: GangPlan) -> None:
         self.close()
         watch = GangWatch(
             self._cluster, _KINDS[self._kind], plan.name, nudge=self._wakeup.nudge, log=self._log
@@ -230,14 +230,12 @@ class PodsBackend:
         if self.queue is not None:
             queue = QueueWatch(self._cluster, self.queue, nudge=self._wakeup.nudge, log=self._log)
         self._current = _Current(plan, watch, queue)
-        return self._current
 
-    def _wait_until_gone(self, gangs: Iterable[str]) -> None:
+    def _wait_until_gone(self, gangs: Collection[str]) -> None:
         """Old and new ranks shall not run side by side; terms keep them apart where that cannot be had."""
-        wanted = sorted(gangs)
-        if not wanted:
+        if not gangs:
             return
-        selector = f"{RUN_LABEL}={self._run},{GANG_LABEL} in ({','.join(wanted)})"
+        selector = f"{RUN_LABEL}={self._run},{GANG_LABEL} in ({','.join(sorted(gangs))})"
         live = LiveObjects(self._cluster, PODS, on_change=self._wakeup.nudge, log=self._log, labels=selector)
         try:
             live.wait_until_listed(FIRST_LOOK_SECONDS)

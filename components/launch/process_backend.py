@@ -4,7 +4,6 @@ Agents get SIGKILL from the kernel when the launcher is gone, however it went; g
 is gone. What escapes both, a daemon of a daemon, is adopted by the launcher (a subreaper) and killed at the end.
 """
 
-import json
 import os
 import secrets
 import shutil
@@ -19,7 +18,7 @@ from pathlib import Path
 from components.contracts.gang import AgentProcess, GangSpec
 from components.contracts.pods import LostNodeRule, QueueRule
 from components.errors import EnvironmentUnfit
-from components.launch.backend import AgentPhase, AgentStatus, MeetingPoint
+from components.launch.backend import AgentPhase, AgentStatus, MeetingPoint, last_line
 from components.launch.queue import QueueStanding
 from components.runtime.leftovers import MARK, Process, end_leftovers
 from components.runtime.processes import become_subreaper, boot_id, kill_descendants, signal_name, spawn, start_time
@@ -163,28 +162,17 @@ def _status(agent: _Agent) -> AgentStatus:
         exit_code=code if code >= 0 else None,
         signal=signal_name(-code) if code < 0 else None,
         ended_by_us=agent.ended_by_us,
-        last_line=_last_line(agent.output) if code else "",
+        last_line=_last_line_of(agent.output) if code else "",
     )  # fmt: skip
 
 
-def _last_line(path: Path) -> str:
+def _last_line_of(path: Path) -> str:
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            lines = file.read().decode("utf-8", "replace").strip().splitlines()
+            return last_line(file.read().decode("utf-8", "replace"))
     except OSError:
         return ""
-    return readable(lines[-1]) if lines else ""
-
-
-def readable(line: str) -> str:
-    """The message of a JSON log line, or the line itself; without control characters, cut at 300."""
-    try:
-        fields = json.loads(line)
-    except ValueError:
-        fields = None
-    text = str(fields["message"]) if isinstance(fields, dict) and "message" in fields else line
-    return "".join(char for char in text if char.isprintable())[:300]
 
 
 def _reap_adopted(keep: set[int]) -> None:

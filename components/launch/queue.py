@@ -4,7 +4,7 @@ Kueue suspends the gang's own object and makes a Workload for it. Suspended it h
 and as a whole its quota is taken back.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -12,8 +12,7 @@ from typing import Any
 from components.cluster.quantities import parse_quantity, write_quantity
 from components.contracts.gang import GenerationView
 from components.contracts.queue import QueueView, QuotaView
-
-Object = Mapping[str, Any]
+from components.diagnosis.fields import Object, condition
 
 PREEMPTED = "Preempted"
 """Begin reason of a generation whose predecessor had to make room."""
@@ -252,7 +251,5 @@ def _names_of_others(sight: Sight) -> tuple[str, ...] | None:
 
 
 def _condition(item: Object | None, kind: str, status: str) -> Object | None:
-    for condition in ((item or {}).get("status") or {}).get("conditions") or ():
-        if condition.get("type") == kind and condition.get("status") == status:
-            return condition  # type: ignore[no-any-return]
-    return None
+    found = condition(item or {}, kind)
+    return found if found.get("status") == status else None

@@ -2,17 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any
 
 from components.cluster.base import Cluster, Forbidden
 from components.cluster.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOAD_PRIORITIES, Kind
 from components.cluster.quantities import parse_quantity, write_quantity
 from components.contracts.pods import QueueRule
+from components.diagnosis.fields import Object
 from components.errors import BadInput, EnvironmentUnfit, Problem
 from components.launch.queue import stop_reason
 from components.runtime.log import Log
-
-Object = Mapping[str, Any]
 
 OTHER_VERSIONS = ("v1", "v1beta3", "v1beta1", "v1alpha1")
 """Of Kueue's API, which we do not speak."""

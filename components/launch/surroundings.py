@@ -40,15 +40,11 @@ def find_place(
     return _this_cluster(context, spec, environ, wakeup)
 
 
-def gang_folder() -> Path:
-    return Path.cwd() / "gang"
-
-
 def _this_machine(
     context: StageContext, spec: LaunchSpec, environ: Mapping[str, str], agent_command: Sequence[str]
 ) -> Place:  # fmt: skip
     backend = ProcessBackend(
-        folder=gang_folder(), mark=gang_mark(context.storage, context.run), environ=environ,
+        folder=Path.cwd() / "gang", mark=gang_mark(context.storage, context.run), environ=environ,
         agent_command=agent_command,
     )  # fmt: skip
     folder = spec.workdir  # in the code that travels, if any does
@@ -81,22 +77,17 @@ def _this_cluster(context: StageContext, spec: LaunchSpec, environ: Mapping[str,
         )  # fmt: skip
     workflow = find_workflow(cluster, context.workflow)
     backend = PodsBackend(
-        cluster, kind, run=context.run, num_nodes=spec.num_nodes, options=_options(context, spec), workflow=workflow,
-        environ=environ, wakeup=wakeup, log=context.log,
+        cluster, kind, run=context.run, num_nodes=spec.num_nodes, options=_options(context, spec, environ),
+        workflow=workflow, environ=environ, wakeup=wakeup, log=context.log,
     )  # fmt: skip
     owner = owner_in_cluster(cluster.namespace)
     ask = ask_workflow(cluster, workflow, context.log) if workflow else lambda: None
     return Place(backend, owner, RunsHere(cluster, owner, context.log).is_over, ask, spec.workdir)
 
 
-def _options(context: StageContext, spec: LaunchSpec) -> PodOptions:
+def _options(context: StageContext, spec: LaunchSpec, environ: Mapping[str, str]) -> PodOptions:
     """The images may be parameters of the Workflow, which come as inputs; our own image is the agents'."""
     options = spec.pods or PodOptions()
-    images = {
-        "image": context.inputs.get("image", "") or options.image,
-        "platform_image": context.inputs.get("platform_image", "")
-        or options.platform_image
-        or os.environ.get("ARGOSY_IMAGE", ""),
-    }
-    images["image"] = images["image"] or images["platform_image"]
-    return options.model_copy(update=images)
+    ours = context.inputs.get("platform_image", "") or options.platform_image or environ.get("ARGOSY_IMAGE", "")
+    theirs = context.inputs.get("image", "") or options.image or ours
+    return options.model_copy(update={"image": theirs, "platform_image": ours})

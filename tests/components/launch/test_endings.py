@@ -10,13 +10,12 @@ import pytest
 from components.contracts.checks import CheckReport, CheckResult, CheckStatus
 from components.contracts.lifecycle import RunState
 from components.errors import VerificationFailed
-from components.launch.backend import AgentPhase, AgentStatus
+from components.launch.backend import AgentPhase, AgentStatus, last_line
 from components.launch.conclusion import outputs_of
 from components.launch.failure_policy import StopCause
 from components.launch.history import History
 from components.launch.intent import Intent
 from components.launch.missing import missing_at_start
-from components.launch.process_backend import readable
 from components.ledger.state import BeginEntry, CheckpointEntry, LedgerState
 from tests.components.launch.values import AT, a_state, an_attempt, exited, running
 
@@ -167,7 +166,10 @@ def test_a_sigterm_at_the_end_of_the_stages_time_is_its_deadline() -> None:
         ("ImportError: \x1b[31mno\x00", "ImportError: [31mno"),
         ("[1, 2]", "[1, 2]"),
         ("x" * 400, "x" * 300),
+        ("[" * 100_000, "[" * 300),
+        ("first\nlast\n\n \n", "last"),
+        ("", ""),
     ],
 )
 def test_an_agents_last_line_is_made_readable(line: str, text: str) -> None:
-    assert readable(line) == text
+    assert last_line(line) == text
