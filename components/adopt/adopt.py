@@ -82,7 +82,7 @@ def adopt(
     held = ledger.state().claim
     if held is not None and not is_gone(held.owner):
         raise RunActive(held, experiment=experiment, model_version=model_version)
-    on_progress(f"looking through {len(place.files)} files of a {layout.kind} checkpoint, step {chosen}")
+    on_progress(f"looking through {len(place.files)} files ({layout.kind}), step {chosen}")
     found = examine_place(place, "tensors", workers=workers)
     if found.faults:
         raise _damaged(place.uri, found.faults, "nothing was copied; adopt an older one")

@@ -107,7 +107,10 @@ def _retain(arguments: argparse.Namespace, policy: RetentionPolicy) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m components.retain", allow_abbrev=False, description=__doc__)
+    parser = _Parser(
+        prog="python -m components.retain", allow_abbrev=False, description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     parser.add_argument("storage", help="root of the storage: a folder, file:///folder or s3://bucket/prefix")
     parser.add_argument("--experiment", required=True)
     parser.add_argument("--model-version", default="v1")

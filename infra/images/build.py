@@ -85,7 +85,10 @@ def _run(argv: Sequence[str]) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m infra.images.build", allow_abbrev=False, description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m infra.images.build", allow_abbrev=False, description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     parser.add_argument("--base", required=True, help="an image with Python, by digest; what buildah's FROM takes")
     parser.add_argument("--out", required=True, type=Path, help="folder for the archives")
     parser.add_argument("--tag", default="dev", help="the images' tag in their archives")

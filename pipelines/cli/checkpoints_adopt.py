@@ -38,6 +38,6 @@ def adopt(
     for note in adopted.notes:
         click.echo(f"note: {plain_line(note)}")
     click.echo(
-        f"{adopted.checkpoint} is verified (tensors), a {adopted.layout} checkpoint: {adopted.num_files} files,"
+        f"{adopted.checkpoint} is verified (tensors), taken in as {adopted.layout}: {adopted.num_files} files,"
         f" {format_size(adopted.size_bytes)}, {adopted.num_tensors} tensors\n{place.store.uri_of(adopted.folder)}"
     )

@@ -22,6 +22,9 @@ NEEDS_A_CLUSTER = ("cluster",)
 
 
 def main(names: list[str]) -> int:
+    if names in (["-h"], ["--help"]):
+        print(f"python -m tests.benchmarks [SUITE…]\n\n{__doc__}\nSuites: {', '.join(SUITES)}")
+        return 0
     unknown = [name for name in names if name not in SUITES]
     if unknown:
         print(f"unknown suite {', '.join(unknown)}; there are {', '.join(SUITES)}", file=sys.stderr)

@@ -29,7 +29,9 @@ ROUNDS_EACH = 5
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 40), help="of everything; by default random")
     parser.add_argument("--schedules", type=int, default=1_000_000)
     parser.add_argument(
