@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from components.cluster.events import VAGUE_MESSAGES
 from components.contracts.units import format_duration
 from components.diagnosis.fields import Object, condition, event_at, event_began, moment, part, text
 from components.diagnosis.finding import Finding, Life, Seen, Urgency, one_line
@@ -74,7 +75,7 @@ def _complaint(container: str, events: Sequence[Object]) -> str:
             continue
         field, message = text(event, "involvedObject", "fieldPath"), text(event, "message")
         is_other = bool(field) and f"{{{container}}}" not in field
-        if not is_other and not message.startswith(("Error: ImagePullBackOff", "Error: ErrImagePull")):
+        if not is_other and not message.startswith(VAGUE_MESSAGES):
             return message
     return ""
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from components.cluster.base import Cluster, Object
+from components.cluster.events import VAGUE_MESSAGES
 from components.cluster.kinds import EVENTS, NODES, PODS, Kind
 from components.cluster.live import LiveObjects
 from components.cluster.silent import readiness, silent_nodes
@@ -88,7 +89,8 @@ def _has_ended(gang: Object) -> bool:
 def _warning_about(gang: str) -> Callable[[Object], Object | None]:
     def keep(event: Object) -> Object | None:
         about = str((event.get("involvedObject") or {}).get("name", ""))
-        if about != gang and not about.startswith(f"{gang}-"):
+        is_other = about != gang and not about.startswith(f"{gang}-")
+        if is_other or str(event.get("message")).startswith(VAGUE_MESSAGES):
             return None
         at = event.get("lastTimestamp") or event.get("eventTime") or ""
         return {"about": about, "at": at, "text": f"{event.get('reason')}: {event.get('message')}"[:300]}
