@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import urllib3
 from urllib3 import exceptions as http
 
-from components.cluster.answers import NotDone, Request, Unsettled, explain
+from components.cluster.answers import NotDone, Request, TryAgain, Unsettled, explain
 from components.cluster.base import Forbidden, NotSignedIn
 from components.errors import ArgosyError, BadInput, EnvironmentUnfit, Transient
 
@@ -68,6 +68,17 @@ BRIEF = Tries(total_seconds=4.0)
 """For people at a terminal."""
 
 
+@dataclass(frozen=True)
+class Words:
+    """What people are told about their kind of server."""
+
+    kind: str = "an API server"
+    ca_place: str = "certificate-authority in the kubeconfig"
+    """Where they say whom to trust."""
+    if_away: str = "is the cluster up, and reachable from here? is this the right context?"
+    if_unknown: str = "choose another context"
+
+
 @dataclass
 class Transport:
     """One API server and one account."""
@@ -78,8 +89,7 @@ class Transport:
     tries: Tries = PATIENT
     explain: Callable[[Request, int, bytes, Mapping[str, str]], ArgosyError] = explain
     """What an unsuccessful answer means; another kind of server has other words."""
-    ca_place: str = "certificate-authority in the kubeconfig"
-    """Where people say whom to trust."""
+    words: Words = Words()
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Credentials are renewed by one thread at a time."""
     away_at: float = -math.inf
@@ -94,11 +104,11 @@ class Transport:
         while True:
             try:
                 return self.once(request, method, path, query=query, body=body, content_type=content_type)
-            except (Unsettled, NotDone) as error:
+            except TryAgain as error:
                 pause = next(pauses, None)
                 if pause is None:
                     raise
-                self.tries.pause(max(pause, min(getattr(error, "wait_seconds", 0.0), 10.0)))
+                self.tries.pause(max(pause, error.wait_seconds))
 
     def once(
         self, request: Request, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Any = None,
@@ -114,7 +124,7 @@ class Transport:
             return json.loads(content) if content else {}
         except ValueError as error:
             what = content[:100].decode("utf-8", "replace")
-            fix = "is this the address of an API server?"
+            fix = f"is this the address of {self.words.kind}?"
             raise EnvironmentUnfit("NotAnApiServer", f"{self.host} answers {what!r}, which is no JSON", fix) from error
 
     def stream(self, request: Request, path: str, query: Mapping[str, str]) -> "OpenAnswer":
@@ -168,16 +178,24 @@ class Transport:
         cause = _innermost(error)
         seen = f"{self.host} does not answer: {cause}"
         if isinstance(cause, ssl.SSLCertVerificationError):
-            fix = f"give its certificate authority ({self.ca_place})"
+            fix = f"give its certificate authority ({self.words.ca_place})"
             return BadInput("CertificateRefused", f"{self.host} shows a certificate that is not trusted: {cause}", fix)
         if isinstance(cause, ssl.SSLError) and "alert" in str(cause).lower():
             fix = "the client certificate is wrong or has expired: sign in again, as you do for kubectl"
             return NotSignedIn("NotSignedIn", f"{self.host} refuses the connection: {cause}", fix)
+        if isinstance(cause, ssl.SSLError) and cause.library in (
+            "X509",
+            "PEM",
+        ):  # read, or not, before anything is sent
+            seen = f"the certificate authority to trust cannot be read: {cause}"
+            return BadInput("CaUnreadable", seen, f"correct {self.words.ca_place}: certificates as PEM")
         if isinstance(cause, ssl.SSLError) and ("WRONG_VERSION" in str(cause) or "RECORD_LAYER" in str(cause)):
             return BadInput("NotTls", f"{self.host} does not speak TLS", "use http:// in its address")
         if isinstance(cause, socket.gaierror) and cause.errno in NO_SUCH_HOST and not request.is_in_cluster:
-            return BadInput("UnknownHost", f"no host has the name in {self.host}", "choose another context")
-        fix = "is the cluster up, and reachable from here? is this the right context?"
+            return BadInput("UnknownHost", f"no host has the name in {self.host}", self.words.if_unknown)
+        fix = self.words.if_away
+        if isinstance(cause, ConnectionResetError) and self.host.startswith("http://"):
+            fix = f"if it speaks TLS, use https:// in its address; else: {fix}"
         if isinstance(error, (http.NewConnectionError, http.ConnectTimeoutError, http.ProxyError)):
             return NotDone("NoAnswer", seen, fix)
         return Unsettled("NoAnswer", seen, fix)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from components.cluster.answers import NotDone, ObjectMissing, Request, Unsettled
 from components.cluster.base import (
@@ -28,7 +28,7 @@ from components.cluster.base import (
 from components.cluster.create import create_marked, marked_as_ours
 from components.cluster.kinds import WORKFLOW_TEMPLATES, WORKFLOWS
 from components.cluster.streams import ApiLog, ApiWatch, Dialect
-from components.cluster.transport import BRIEF, KEEP_ALIVE, Transport
+from components.cluster.transport import BRIEF, KEEP_ALIVE, Transport, Words
 from components.contracts.stop import StopRequest
 from components.errors import ArgosyError, BadInput, EnvironmentUnfit
 from infra.argo.argo import MAIN, Strategy, Workflow
@@ -51,8 +51,13 @@ class ArgoByServer:
     ) -> "ArgoByServer":
         """Nothing is sent yet. `token` as `argo auth token` prints it, with or without `Bearer`. Raises BadInput."""
         parts = urlsplit(url if "://" in url else f"https://{url}")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme not in ("http", "https") or not parts.hostname or not _has_port_or_none(parts):
             raise BadInput("BadServer", f"{url!r} is no address of an Argo Server", "write https://host:2746")
+        if not (token.isascii() and token.strip().isprintable()):
+            fix = (
+                "set ARGO_TOKEN, or argo_server.token_file, to what `argo auth token` or `kubectl create token` prints"
+            )
+            raise BadInput("BadToken", "the token holds characters that no token has", fix)
         if ca_file and not Path(ca_file).is_file():
             raise BadInput("CaMissing", f"there is no file {ca_file}", "correct argo_server.ca_file")
         from argo_workflows.configuration import Configuration
@@ -67,8 +72,7 @@ class ArgoByServer:
         words = token.split()
         header = " ".join(words) if len(words) > 1 else f"Bearer {words[0]}" if words else None
         pool = RESTClientObject(configuration).pool_manager
-        ca_place = "argo_server.ca_file in the configuration file"
-        return cls(Transport(pool, configuration.host, lambda: header, BRIEF, explain, ca_place), namespace)
+        return cls(Transport(pool, configuration.host, lambda: header, BRIEF, explain, _WORDS), namespace)
 
     @property
     def target(self) -> str:
@@ -154,13 +158,32 @@ class ArgoByServer:
             return None
 
 
+_ADDRESS = "--server, ARGO_SERVER or argo_server.url in the configuration file"
+_WORDS = Words(
+    kind="an Argo Server", ca_place="argo_server.ca_file in the configuration file",
+    if_away=f"is the Argo Server up, and reachable from here? is its address right ({_ADDRESS})?",
+    if_unknown=f"correct {_ADDRESS}",
+)  # fmt: skip
+
+
+def _has_port_or_none(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:  # no number, or none that a port may have
+        return False
+
+
 _CANNOT = re.compile(r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)"')
 """Kubernetes' words in the server's answer."""
+_VERBS = ("create", "get", "list", "watch")
+"""Of requests whose name is a verb of Kubernetes."""
 
 
 def _right(request: Request, message: str) -> str:
     """The right that lacks. The server asks in the token's name, and for logs it asks for more than those."""
     found = _CANNOT.search(message)
+    if found is None and request.kind is not None and request.verb in _VERBS:
+        return f'verb "{request.verb}" on "{request.kind.plural}" of API group "{request.kind.group}"'
     return f'verb "{found[1]}" on "{found[2]}" of API group "{found[3]}"' if found else f'verb "{request.verb}"'
 
 
@@ -172,6 +195,9 @@ def explain(request: Request, status: int, data: bytes, headers: Mapping[str, st
         message = str(answer.get("message") or (fault.get("message") if isinstance(fault, dict) else fault) or "")
     except (ValueError, AttributeError):
         message = ""
+    if status == 403 and data.lstrip().startswith(b"<"):
+        seen = f"{request}: {data[:100].decode('utf-8', 'replace').strip()!r} (HTTP status 403), which Argo never says"
+        return EnvironmentUnfit("NotAnArgoServer", seen, f"is this the address of an Argo Server? {_WORDS.if_unknown}")
     message = message or data[:300].decode("utf-8", "replace").strip() or f"HTTP status {status}"
     told = f"{request}: {message}"
     if status == 401:

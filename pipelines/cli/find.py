@@ -34,6 +34,8 @@ def find_run(name: str | None, place: PlaceOptions) -> "LocalRun | ClusterRun":
         if not here:
             raise BadInput("NoRuns", f"there are no runs in {home}", "start one with `submit`")
         return list(here.values())[-1]
+    if name in noted:
+        raise BadInput("NoSuchRun", f"run {name} went to a cluster, and the target is local", "leave --target out")
     known = [*here, *noted]
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or [run for run in known if run.startswith(name)]
     fix = f"did you mean {' or '.join(near)}?" if near else "`runs` lists them"

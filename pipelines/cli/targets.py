@@ -236,6 +236,8 @@ def _token(path: str) -> str:
         return Path(path).read_text().strip()
     except OSError as error:
         raise BadInput("NoToken", f"cannot read {path}: {error.strerror}", "correct argo_server.token_file") from error
+    except ValueError as error:
+        raise BadInput("NoToken", f"{path} holds no text", "correct argo_server.token_file") from error
 
 
 def _path(value: Any) -> str:

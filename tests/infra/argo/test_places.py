@@ -1,6 +1,8 @@
 """Argo by the Kubernetes API and by its own server: the same Workflows, over real HTTP."""
 
 import json
+import re
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +132,8 @@ def test_the_server_lints_before_anything_is_created() -> None:
 def test_an_address_that_is_none_is_refused() -> None:
     with pytest.raises(BadInput, match="is no address of an Argo Server"):
         ArgoByServer.connect(url="ftp://x", namespace="ml")
+    with pytest.raises(BadInput, match="is no address of an Argo Server"):
+        ArgoByServer.connect(url="https://argo:99999", namespace="ml")
     with pytest.raises(BadInput, match="there is no file /nonexistent"):
         ArgoByServer.connect(url="argo:2746", namespace="ml", ca_file="/nonexistent")
 
@@ -151,3 +155,48 @@ def test_the_right_that_lacks_is_the_one_that_kubernetes_names() -> None:
     told = str(explain(request, 403, json.dumps({"message": message}).encode(), {}))
     assert 'allow it: a Role with verb "watch" on "pods" of API group ""' in told
     assert 'with verb "get logs of" for' in str(explain(request, 403, b"no", {}))
+
+
+@pytest.mark.parametrize(
+    ("verb", "message"),
+    [
+        ("list", 'Permission denied, you are not allowed to list workflows in namespace "ml"'),
+        ("get", "permission denied"),
+    ],
+)
+def test_a_right_that_the_server_does_not_name_is_that_of_the_request(verb: str, message: str) -> None:
+    told = str(explain(Request(verb, WORKFLOWS, "ml"), 403, json.dumps({"message": message}).encode(), {}))
+    assert f'a Role with verb "{verb}" on "workflows" of API group "argoproj.io"' in told
+
+
+def test_what_refuses_with_a_page_is_no_argo_server() -> None:
+    error = explain(Request("list", WORKFLOWS, "ml"), 403, b"<?xml version='1.0'?><Error>AccessDenied</Error>", {})
+    assert (error.reason, error.exit_code) == ("NotAnArgoServer", 81)
+    assert "is this the address of an Argo Server? correct --server, ARGO_SERVER or argo_server.url" in str(error)
+
+
+def test_an_authority_that_is_no_certificate_is_bad_input(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.crt"
+    authority.write_text("experiment: no certificate\n")
+    with api_server(ArgoHandler) as server:
+        url = server.url.replace("http://", "https://")
+        argo = ArgoByServer.connect(url=url, namespace="ml", token="good", ca_file=str(authority))
+        with pytest.raises(BadInput, match=r"CaUnreadable: .*correct argo_server\.ca_file in the configuration file"):
+            argo.list(labels="")
+
+
+@pytest.mark.parametrize(
+    ("url", "cause", "told"),
+    [
+        ("https://argo:2746", socket.gaierror(socket.EAI_NONAME, "?"), "UnknownHost: .*correct --server, ARGO_SERVER"),
+        ("https://argo:2746", ConnectionRefusedError(), "is the Argo Server up, and reachable from here"),
+        (
+            "http://argo:2746",
+            ConnectionResetError(),
+            "if it speaks TLS, use https:// in its address; else: is the Argo",
+        ),
+    ],
+)
+def test_what_is_told_of_a_server_that_is_away_is_about_argo_servers(url: str, cause: OSError, told: str) -> None:
+    argo = ArgoByServer.connect(url=url, namespace="ml", token="good")
+    assert re.search(told, str(argo.transport._unanswered(Request("list", WORKFLOWS, "ml"), cause)))

@@ -80,3 +80,12 @@ def test_who_follows_is_told_at_once_and_once(refused: Shell) -> None:
     assert code == 81
     assert "step 3\n" in text
     assert text.count("what stages wrote is not all shown: Forbidden: ") == 1
+
+
+def test_a_run_of_a_cluster_is_not_suggested_to_who_asks_this_machine_for_it(refused: Shell) -> None:
+    name = refused.submit()
+
+    code, text = refused("status", name, "--target", "local")
+
+    assert code == 78
+    assert f"run {name} went to a cluster, and the target is local; leave --target out" in text

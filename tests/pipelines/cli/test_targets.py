@@ -84,6 +84,16 @@ def test_options_that_contradict_each_other_are_refused(tmp_path: Path, options:
     assert words in str(raised.value)
 
 
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", "tok\u00e9n".encode()])
+def test_a_token_file_that_holds_no_token_is_bad_input(tmp_path: Path, content: bytes) -> None:
+    token = tmp_path / "token"
+    token.write_bytes(content)
+    file = f"argo_server: {{url: 'https://argo:2746', token_file: {token}}}\n"
+
+    with pytest.raises(BadInput, match=r"argo_server\.token_file"):
+        resolve_target(PlaceOptions(target="argo-server"), environment(tmp_path, file)).connect()
+
+
 def test_an_argo_server_that_nobody_named_is_asked_for(tmp_path: Path) -> None:
     target = resolve_target(PlaceOptions(target="argo-server"), environment(tmp_path))
     with pytest.raises(BadInput, match=r"set --server, ARGO_SERVER, or argo_server\.url"):
