@@ -6,6 +6,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -14,8 +15,11 @@ import yaml
 from components.contracts import outputs
 from components.errors import ExitCode
 from components.ledger import records
+from infra.devcluster.__main__ import _parser as devcluster_parser
 from infra.kubernetes.permissions import ACCOUNTS, Account
+from infra.kubernetes.tenant.tenant import Tenant
 from pipelines.cli.main import cli
+from pipelines.cli.targets import PlaceOptions, resolve_target
 from pipelines.config import TrainConfig
 
 ROOT = Path(__file__).parent.parent
@@ -198,6 +202,20 @@ def test_every_variable_of_ours_stands_in_a_page_and_in_the_code() -> None:
     assert {name for name in of_tests if name.startswith("ARGOSY_TEST_")} - told == set()
 
 
+def test_the_page_of_the_development_cluster_has_every_command_and_variable() -> None:
+    text = page("infra/devcluster/README.md")
+    parser = devcluster_parser()
+    (commands,) = (action.choices for action in parser._actions if isinstance(action.choices, dict))
+    given = re.findall(r'"([A-Z][A-Z0-9_]+)": ', page("infra/devcluster/access.py"))
+    lacks = [
+        name for name in commands if not re.search(rf"`{name}[ `]|, `?{name}|cluster-{name}|devcluster {name}", text)
+    ]
+
+    assert len(given) >= 15
+    assert [name for name in given if f"`{name}`" not in text] == []
+    assert lacks == []
+
+
 def test_the_counts_of_causes_are_those_of_the_table_and_its_cases() -> None:
     table = page("components/diagnosis/README.md")
     causes = len(re.findall(r"^\| (?:● )?`\w+` \| ", table, re.MULTILINE))
@@ -258,6 +276,31 @@ def test_every_module_that_a_page_runs_is_there_with_these_options() -> None:
 
     assert count >= 15
     assert wrong == []
+
+
+def shown_yaml(name: str) -> dict[str, Any]:
+    """The one description that a page shows, its gaps filled."""
+    (text,) = re.findall(r"```yaml\n(.*?)```", page(name), re.DOTALL)
+    return dict(yaml.safe_load(text.replace("sha256:…", f"sha256:{'0' * 64}")))
+
+
+def test_what_other_pages_show_of_a_description_is_valid() -> None:
+    small = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page("README.md"), re.DOTALL)[0])
+    storage, queue = shown_yaml("components/storage/README.md"), shown_yaml("infra/kubernetes/README.md")
+
+    TrainConfig.model_validate({**small, **storage}, strict=False)
+    TrainConfig.model_validate({**small, **queue, "launch": {**small["launch"], **queue["launch"]}}, strict=False)
+
+
+def test_the_configuration_file_and_the_tenant_that_pages_show_are_valid(tmp_path: Path) -> None:
+    (tmp_path / "argosy").mkdir()
+    (tmp_path / "argosy" / "config.yaml").write_text(
+        yaml.safe_dump(shown_yaml("pipelines/README.md")), encoding="utf-8"
+    )
+    target = resolve_target(PlaceOptions(), {"XDG_CONFIG_HOME": str(tmp_path), "ARGO_TOKEN": "t"})
+
+    assert (target.name, target.context, target.instance_id) == ("kubernetes", "dev", "team-a")
+    assert Tenant.model_validate(shown_yaml("infra/kubernetes/tenant/README.md")).queue == "main"
 
 
 def test_the_descriptions_that_the_readme_shows_are_valid() -> None:
