@@ -19,6 +19,8 @@ from components.cluster.base import (
 from components.cluster.kinds import Kind
 from components.errors import ArgosyError, EnvironmentUnfit, Problem, Transient
 
+MAX_WAIT_SECONDS = 10.0
+
 _SPARE_US = (429, 503)
 _NO_RIGHT = re.compile(r'User "([^"]*)" cannot (\S+) resource')
 _LONGEST = 500
@@ -30,15 +32,13 @@ class Request:
     """What was asked, in words of permissions."""
 
     verb: str
-    kind: Kind | None
+    kind: Kind
     namespace: str = ""
     name: str = ""
     is_in_cluster: bool = False
     """Asked with the account of a pod, not of a person."""
 
     def __str__(self) -> str:
-        if self.kind is None:
-            return f"{self.verb} {self.name}"
         place = f" in namespace {self.namespace}" if self.kind.is_namespaced else ""
         return f"{self.verb} {self.kind.resource}{f' {self.name}' if self.name else ''}{place}"
 
@@ -47,16 +47,21 @@ class ObjectMissing(ArgosyError):
     """There is no such object; the door turns it into None or False."""
 
 
-class Unsettled(Transient):
+class TryAgain(Transient):
+    """Asking again may help."""
+
+    def __init__(self, reason: str, seen: str, fix: str = "", *, wait_seconds: float = 0.0) -> None:
+        """`wait_seconds`: how long the server wants to be left alone; it gets no more than MAX_WAIT_SECONDS."""
+        super().__init__(reason, seen, fix)
+        self.wait_seconds = min(wait_seconds, MAX_WAIT_SECONDS)
+
+
+class Unsettled(TryAgain):
     """The answer did not arrive, or says that something broke: whether it was done, nobody here knows."""
 
 
-class NotDone(Transient):
-    """Nothing was done; asking again may help."""
-
-    def __init__(self, reason: str, seen: str, fix: str = "", *, wait_seconds: float = 0.0) -> None:
-        super().__init__(reason, seen, fix)
-        self.wait_seconds = wait_seconds
+class NotDone(TryAgain):
+    """Nothing was done."""
 
 
 def explain(request: Request, status: int, data: bytes, headers: Mapping[str, str]) -> ArgosyError:
@@ -84,8 +89,8 @@ def explain(request: Request, status: int, data: bytes, headers: Mapping[str, st
         return Refused("Refused", told, "correct what is named", problems=_causes(request, details))
     if status in _SPARE_US:
         wait = _seconds(headers.get("Retry-After")) or _seconds(str(details.get("retryAfterSeconds", "")))
-        kind = NotDone("ServerBusy", told, "try again in a moment", wait_seconds=wait)
-        return kind if status == 429 else Unsettled("ServerBusy", told, "try again in a moment")
+        meaning = NotDone if status == 429 else Unsettled
+        return meaning("ServerBusy", told, "try again in a moment", wait_seconds=wait)
     if status >= 500:
         return Unsettled("ServerFailed", f"{told} (HTTP status {status})", "try again; ask whoever runs the cluster")
     return EnvironmentUnfit("Unexpected", f"{told} (HTTP status {status})", "is this the address of an API server?")
@@ -109,14 +114,12 @@ def _not_signed_in(request: Request, message: str) -> ArgosyError:
 def _forbidden(request: Request, message: str) -> ArgosyError:
     if f'"{_ANONYMOUS}"' in message:
         return _not_signed_in(request, "no credentials were sent")
-    right = _NO_RIGHT.search(message)
-    if right or "cannot" in message:
-        who = f'"{right[1]}" ' if right else ""
-        role = "ClusterRole" if request.kind and not request.kind.is_namespaced else "Role"
-        fix = f'allow it: a {role} with verb "{request.verb}"' + (
-            f' on "{request.kind.plural}" of API group "{request.kind.group}"' if request.kind else ""
-        )
-        return Forbidden("Forbidden", f"{who}may not {request}", fix)
+    refused = _NO_RIGHT.search(message)
+    if refused or "cannot" in message:
+        who = f'"{refused[1]}" ' if refused else ""
+        role = "Role" if request.kind.is_namespaced else "ClusterRole"
+        right = f'verb "{request.verb}" on "{request.kind.plural}" of API group "{request.kind.group}"'
+        return Forbidden("Forbidden", f"{who}may not {request}", f"allow it: a {role} with {right}")
     if "being terminated" in message:
         return EnvironmentUnfit("NamespaceEnding", f"{request}: {message}", "use another namespace, or wait and retry")
     if "exceeded quota" in message or "must specify" in message:
@@ -125,10 +128,10 @@ def _forbidden(request: Request, message: str) -> ArgosyError:
 
 
 def _missing(request: Request, message: str, details: Mapping[str, Any]) -> ArgosyError:
-    if details.get("kind") == "namespaces" and request.kind and request.kind.plural != "namespaces":
+    if details.get("kind") == "namespaces" and request.kind.plural != "namespaces":
         fix = f"create it (`kubectl create namespace {request.namespace}`) or choose another"
         return NamespaceMissing("NamespaceMissing", f"there is no namespace {request.namespace}", fix)
-    if details.get("name") or not request.kind:
+    if details.get("name"):
         return ObjectMissing("ObjectMissing", f"{request}: {message}")
     what = f"{request.kind.kind} ({request.kind.api_version})"
     fix = f"install what defines {request.kind.resource}, in the version that has it, or choose another context"
@@ -136,9 +139,8 @@ def _missing(request: Request, message: str, details: Mapping[str, Any]) -> Argo
 
 
 def _causes(request: Request, details: Mapping[str, Any]) -> list[Problem]:
-    what = request.kind.kind if request.kind else "object"
     return [
-        Problem(f"{what} {cause.get('field', '')}".strip(), _short(str(cause.get("message", ""))))
+        Problem(f"{request.kind.kind} {cause.get('field', '')}".strip(), _short(str(cause.get("message", ""))))
         for cause in details.get("causes") or ()
         if isinstance(cause, dict)
     ]

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from components.cluster.base import (
     Listing,
     NotServed,
     Object,
-    PatchStyle,
     Propagation,
     WatchExpired,
 )  # fmt: skip
@@ -26,15 +25,7 @@ from components.errors import BadInput, EnvironmentUnfit
 
 _PAGE = 500
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_ACCESS_REVIEWS = Kind(
-    "authorization.k8s.io/v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", is_namespaced=False
-)
-_PATCH_TYPES = {
-    "merge": "application/merge-patch+json",
-    "strategic": "application/strategic-merge-patch+json",
-    "json": "application/json-patch+json",
-    "apply": "application/apply-patch+yaml",  # JSON is YAML
-}
+_MERGE_PATCH = "application/merge-patch+json"
 
 
 @dataclass(frozen=True)
@@ -77,14 +68,6 @@ class KubernetesCluster:
     @property
     def seconds_since_away(self) -> float:
         return self.transport.seconds_since_away
-
-    @property
-    def server(self) -> str:
-        """Address of the API server."""
-        return self.transport.host
-
-    def in_namespace(self, namespace: str) -> "KubernetesCluster":
-        return replace(self, namespace=namespace)
 
     def create(self, kind: Kind, body: Mapping[str, Any]) -> Object:
         mark, marked = marked_as_ours({"apiVersion": kind.api_version, "kind": kind.kind, **body})
@@ -149,16 +132,14 @@ class KubernetesCluster:
             raise
         return True
 
-    def patch(self, kind: Kind, name: str, body: Any, *, style: PatchStyle = "merge") -> Object | None:
-        query = {**_WRITING, **({"force": "true"} if style == "apply" else {})}
+    def patch(self, kind: Kind, name: str, body: Object) -> Object | None:
+        path = kind.path(self.namespace, name)
         try:
-            answer = self.transport.ask(
-                self._request("patch", kind, name), "PATCH", kind.path(self.namespace, name), query=query, body=body,
-                content_type=_PATCH_TYPES[style],
-            )  # fmt: skip
+            return _object(self.transport.ask(
+                self._request("patch", kind, name), "PATCH", path, query=_WRITING, body=body, content_type=_MERGE_PATCH
+            ))  # fmt: skip
         except ObjectMissing:
             return None
-        return _object(answer)
 
     def watch(
         self, kind: Kind, *, labels: str = "", fields: str = "", resource_version: str = "",
@@ -169,18 +150,8 @@ class KubernetesCluster:
             resource_version=resource_version, seconds=seconds,
         )  # fmt: skip
 
-    def logs(
-        self, pod: str, container: str, *, follow: bool = False, since: str = "", tail: int | None = None,
-        timestamps: bool = False, previous: bool = False,
-    ) -> ApiLog | None:  # fmt: skip
-        query = {"container": container}
-        for name, is_set in (("follow", follow), ("timestamps", timestamps), ("previous", previous)):
-            if is_set:
-                query[name] = "true"
-        if since:
-            query["sinceTime"] = since
-        if tail is not None:
-            query["tailLines"] = str(tail)
+    def logs(self, pod: str, container: str, *, follow: bool = False) -> ApiLog | None:
+        query = {"container": container, **({"follow": "true"} if follow else {})}
         request = self._request("get", _POD_LOGS, pod)
         try:
             answer = self.transport.stream(request, f"/api/v1/namespaces/{self.namespace}/pods/{pod}/log", query)
@@ -192,24 +163,6 @@ class KubernetesCluster:
             raise
         return ApiLog(answer, follow=follow)
 
-    def can_i(self, verb: str, kind: Kind, *, name: str = "", subresource: str = "") -> bool:
-        attributes = {"verb": verb, "group": kind.group, "resource": kind.plural}
-        if kind.is_namespaced:
-            attributes["namespace"] = self.namespace
-        if name:
-            attributes["name"] = name
-        if subresource:
-            attributes["subresource"] = subresource
-        review = {
-            "apiVersion": _ACCESS_REVIEWS.api_version, "kind": _ACCESS_REVIEWS.kind,
-            "spec": {"resourceAttributes": attributes},
-        }  # fmt: skip
-        # Nothing is stored: asking twice is asking once.
-        answer = self.transport.ask(
-            self._request("create", _ACCESS_REVIEWS), "POST", _ACCESS_REVIEWS.path(self.namespace), body=review
-        )
-        return bool((answer.get("status") or {}).get("allowed"))
-
     def serves(self, kind: Kind) -> bool:
         try:
             answer = self.transport.ask(self._request("discover", kind), "GET", kind.root())
@@ -217,16 +170,8 @@ class KubernetesCluster:
             return False
         return any(item.get("name") == kind.plural for item in answer.get("resources") or ())
 
-    def server_version(self) -> str:
-        request = Request("get", None, name="/version", is_in_cluster=self._is_pod)
-        return str(self.transport.ask(request, "GET", "/version").get("gitVersion", ""))
-
-    @property
-    def _is_pod(self) -> bool:
-        return self.context == _IN_CLUSTER
-
     def _request(self, verb: str, kind: Kind, name: str = "") -> Request:
-        return Request(verb, kind, self.namespace, name, self._is_pod)
+        return Request(verb, kind, self.namespace, name, is_in_cluster=self.context == _IN_CLUSTER)
 
 
 _WRITING = {"fieldManager": WRITER, "fieldValidation": "Strict"}

@@ -11,7 +11,6 @@ Object = dict[str, Any]
 """An object of the API, as its JSON says."""
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
-PatchStyle = Literal["merge", "strategic", "json", "apply"]
 
 WRITER = "argosy"
 """Field manager of what we write."""
@@ -113,9 +112,6 @@ class Cluster(Protocol):
     def seconds_since_away(self) -> float:
         """Since the server last did not answer us; infinite when it always did."""
 
-    def in_namespace(self, namespace: str) -> "Cluster":
-        """The same cluster and account, another namespace."""
-
     def create(self, kind: Kind, body: Mapping[str, Any]) -> Object:
         """Create the named object. Raises AlreadyThere for one this call did not create, NamespaceMissing."""
 
@@ -131,8 +127,8 @@ class Cluster(Protocol):
     ) -> bool:  # fmt: skip
         """Ask for the object's end; False when it is already gone, or when the name is another `uid`'s by now."""
 
-    def patch(self, kind: Kind, name: str, body: Any, *, style: PatchStyle = "merge") -> Object | None:
-        """Change the object and return it; None when there is none. Conflict when `body` names an old version."""
+    def patch(self, kind: Kind, name: str, body: Object) -> Object | None:
+        """Merge `body` into the object and return it; None when there is none. Conflict when that names an old one."""
 
     def watch(
         self, kind: Kind, *, labels: str = "", fields: str = "", resource_version: str = "",
@@ -144,19 +140,11 @@ class Cluster(Protocol):
         raises WatchExpired when the history is gone, and Transient when the server does not answer for minutes.
         """
 
-    def logs(
-        self, pod: str, container: str, *, follow: bool = False, since: str = "", tail: int | None = None,
-        timestamps: bool = False, previous: bool = False,
-    ) -> LogStream | None:  # fmt: skip
-        """A container's log, from `since` (a UTC time as text) or its last `tail` lines; None when there is no such pod
-        or container, or it has not started. The iteration raises Transient when the connection breaks.
-        """
+    def logs(self, pod: str, container: str, *, follow: bool = False) -> LogStream | None:
+        """A container's log; None when there is no such pod or container, or it has not started.
 
-    def can_i(self, verb: str, kind: Kind, *, name: str = "", subresource: str = "") -> bool:
-        """Whether this account may."""
+        The iteration raises Transient when the connection breaks.
+        """
 
     def serves(self, kind: Kind) -> bool:
         """Whether the cluster knows this kind in this version."""
-
-    def server_version(self) -> str:
-        """`v1.35.4`."""

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from components.cluster.answers import NotDone, Unsettled
+from components.cluster.answers import TryAgain, Unsettled
 from components.cluster.base import REQUEST_ANNOTATION, AlreadyThere, Object
 from components.cluster.transport import Tries
 
@@ -29,11 +29,11 @@ def create_marked(
             if found is not None and _mark_of(found) == mark:
                 return found
             raise
-        except (Unsettled, NotDone) as error:
+        except TryAgain as error:
             pause = next(pauses, None)
             if pause is None:
                 raise
-            tries.pause(max(pause, getattr(error, "wait_seconds", 0.0)))
+            tries.pause(max(pause, error.wait_seconds))
             if isinstance(error, Unsettled):
                 is_unsure = True
                 found = read()

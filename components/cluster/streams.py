@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
-from components.cluster.answers import NotDone, Request, Unsettled, explain
+from components.cluster.answers import Request, TryAgain, explain
 from components.cluster.base import WatchEvent
 from components.cluster.transport import OpenAnswer, Transport
 from components.errors import Transient
@@ -21,12 +21,15 @@ _GIVE_UP_SECONDS = 600.0
 """A server that does not answer for so long is not coming back by itself."""
 
 
-class Closable:
+Item = TypeVar("Item")
+
+
+class Closable(Generic[Item]):
     """Something iterated by one thread and closed by any."""
 
     def __init__(self) -> None:
         self.closed = threading.Event()
-        self._items: Generator[Any, None, None] = _nothing()
+        self._items: Generator[Item, None, None] = _nothing()
         self._answer: OpenAnswer | None = None
         self._lock = threading.Lock()
 
@@ -38,6 +41,12 @@ class Closable:
                 self._answer.close()
         with contextlib.suppress(ValueError):  # another thread is in it, and finds it closed
             self._items.close()
+
+    def __iter__(self) -> Iterator[Item]:
+        return self
+
+    def __next__(self) -> Item:
+        return next(self._items)
 
     def _reading(self, answer: OpenAnswer | None) -> None:
         with self._lock:
@@ -63,38 +72,30 @@ class Dialect:
     """The event in a line's JSON. May raise WatchExpired."""
 
 
-class ApiWatch(Closable):
+class ApiWatch(Closable[WatchEvent]):
     """`WatchStream` over HTTP."""
 
     def __init__(
         self, transport: Transport, request: Request, path: str, query: dict[str, str], *, resource_version: str,
-        seconds: float | None, dialect: Dialect = Dialect(), clock: Callable[[], float] = time.monotonic,
+        seconds: float | None, dialect: Dialect = Dialect(),
     ) -> None:  # fmt: skip
         super().__init__()
         self.resource_version = resource_version
         self._dialect = dialect
         self._transport, self._request, self._path, self._query = transport, request, path, query
-        self._clock = clock
-        self._end = None if seconds is None else clock() + seconds
+        self._end = None if seconds is None else time.monotonic() + seconds
         self._items = self._all_events()
 
-    def __iter__(self) -> Iterator[WatchEvent]:
-        return self
-
-    def __next__(self) -> WatchEvent:
-        event: WatchEvent = next(self._items)
-        return event
-
     def _all_events(self) -> Generator[WatchEvent, None, None]:
-        pause, silent_since = 0.0, self._clock()
+        pause, silent_since = 0.0, time.monotonic()
         while not self.closed.wait(self._bounded(pause)) and not self._is_over():
-            began = self._clock()
+            began = time.monotonic()
             try:
                 answer = self._open()
-            except (Unsettled, NotDone) as error:
-                if self._clock() - silent_since > _GIVE_UP_SECONDS:
+            except TryAgain as error:
+                if time.monotonic() - silent_since > _GIVE_UP_SECONDS:
                     raise
-                pause = max(_longer(pause), min(getattr(error, "wait_seconds", 0.0), 30.0))
+                pause = max(_longer(pause), error.wait_seconds)
                 continue
             had_events = False
             try:
@@ -107,12 +108,12 @@ class ApiWatch(Closable):
             finally:
                 self._reading(None)
                 answer.finish()
-            silent_since = self._clock()
+            silent_since = time.monotonic()
             # A connection that is cut at once must not become a storm of requests.
             pause = 0.0 if had_events or silent_since - began > 5.0 else _longer(pause)
 
     def _open(self) -> OpenAnswer:
-        left = LASTING_SECONDS if self._end is None else max(self._end - self._clock(), 0.0)
+        left = LASTING_SECONDS if self._end is None else max(self._end - time.monotonic(), 0.0)
         options = {**self._query, "timeoutSeconds": str(max(1, round(min(LASTING_SECONDS, left))))}
         if self.resource_version:
             options["resourceVersion"] = self.resource_version
@@ -122,7 +123,7 @@ class ApiWatch(Closable):
         return answer
 
     def _read(self, answer: OpenAnswer) -> Iterator[WatchEvent]:
-        quiet = LASTING_SECONDS + 15.0 if self._end is None else max(self._end - self._clock(), 0.0) + 0.05
+        quiet = LASTING_SECONDS + 15.0 if self._end is None else max(self._end - time.monotonic(), 0.0) + 0.05
         for line in answer.lines(quiet_seconds=quiet):
             if self.closed.is_set():
                 return
@@ -138,13 +139,13 @@ class ApiWatch(Closable):
                 yield WatchEvent(event["type"], item)
 
     def _is_over(self) -> bool:
-        return self._end is not None and self._clock() >= self._end
+        return self._end is not None and time.monotonic() >= self._end
 
     def _bounded(self, pause: float) -> float:
-        return pause if self._end is None else min(pause, max(self._end - self._clock(), 0.0))
+        return pause if self._end is None else min(pause, max(self._end - time.monotonic(), 0.0))
 
 
-class ApiLog(Closable):
+class ApiLog(Closable[bytes]):
     """`LogStream` over HTTP."""
 
     def __init__(self, answer: OpenAnswer, *, follow: bool, text: Callable[[bytes], bytes] = lambda line: line) -> None:
@@ -152,13 +153,6 @@ class ApiLog(Closable):
         self._text = text
         self._reading(answer)
         self._items = self._all_lines(answer, None if follow else 60.0)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        line: bytes = next(self._items)
-        return line
 
     def _all_lines(self, answer: OpenAnswer, quiet_seconds: float | None) -> Generator[bytes, None, None]:
         try:

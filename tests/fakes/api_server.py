@@ -173,13 +173,8 @@ class Handler(BaseHTTPRequestHandler):
         state = self.state
         if asked.headers.get("Authorization") != f"Bearer {state.token}":
             return self.refuse(401, "Unauthorized", reason="Unauthorized")
-        if asked.path == "/version":
-            return self.reply({"gitVersion": "v1.35.4"})
         if asked.path in APIS:
             return self.reply({"resources": [{"name": name} for name in APIS[asked.path]]})
-        if asked.path.endswith("/selfsubjectaccessreviews"):
-            verb = asked.body["spec"]["resourceAttributes"]["verb"]
-            return self.reply({"status": {"allowed": verb != "delete"}})
         root = next((root for root in APIS if asked.path.startswith(f"{root}/")), None)
         if root is None:
             return self.refuse(404, "404 page not found")
