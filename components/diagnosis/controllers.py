@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from components.contracts.cluster_names import NODE_ANNOTATION
 from components.contracts.node_names import parse_node_name
 from components.contracts.units import format_duration
 from components.diagnosis.fields import (
@@ -98,7 +99,7 @@ def _lagging(around: Surroundings) -> Iterator[Finding]:
     nodes = part(around.workflow, "status", "nodes")
     known = {text(node, "name"): text(node, "phase") for node in nodes.values() if isinstance(node, dict)}
     for pod in around.observed.pods:
-        node = text(pod, "metadata", "annotations", "workflows.argoproj.io/node-name")
+        node = text(pod, "metadata", "annotations", NODE_ANNOTATION)
         if known.get(node) not in ("Running", "Pending") or text(pod, "status", "phase") not in ("Succeeded", "Failed"):
             continue
         ended = max(

@@ -8,6 +8,7 @@ from components.contracts.cluster_names import (
     COMPLETION_INDEX_ANNOTATION,
     GANG_LABEL,
     GENERATION_LABEL,
+    NODE_ANNOTATION,
     WORKFLOW_LABEL,
 )
 from components.contracts.node_names import parse_node_name
@@ -15,7 +16,6 @@ from components.diagnosis.fields import Object, event_at, name_of, part, parts, 
 from components.diagnosis.node_fit import Fit, fit_of
 from components.diagnosis.observed import Observed
 
-NODE_ANNOTATION = "workflows.argoproj.io/node-name"
 _JOB_NAME = ("batch.kubernetes.io/job-name", "job-name")
 
 

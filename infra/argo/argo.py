@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
 from components.cluster.base import LogStream, WatchStream
+from components.contracts.cluster_names import STOP_ANNOTATION as STOP_ANNOTATION
 from components.contracts.stop import StopRequest
 
 Workflow = dict[str, Any]
@@ -12,10 +13,6 @@ Workflow = dict[str, Any]
 Strategy = Literal["Stop", "Terminate"]
 """How a Workflow is ended: with its exit handler, or at once and without it."""
 
-STOP_ANNOTATION = "argosy.dev/stop"
-"""On a Workflow: who asked for its end, a StopRequest as JSON."""
-INSTANCE_LABEL = "workflows.argoproj.io/controller-instanceid"
-"""Which of several controllers a Workflow is for."""
 MAIN = "main"
 """The container of a pod that runs the stage."""
 
