@@ -73,7 +73,8 @@ class ShardSection(StageLimits):
     read_as: ReadAs = "auto"
     """How records are found in the corpus: file (each is one), grouped_files (those that share a name are one),
     labelled_folders (each with the number of its folder as cls), lines, jsonl, parquet, tar (WebDataset) or manifest
-    (JSON lines with uri, range, key and fields). auto goes by suffix: .jsonl, .parquet, .tar, else files."""
+    (JSON lines with uri, range, key and fields). auto goes by suffix: .parquet, .jsonl, .ndjson and .tar (also
+    packed: .gz, .zst, .tgz), else files."""
     format: Annotated[Literal["tokens", "webdataset", "parquet", "mds"], Field(validate_default=True)] = "tokens"
     """Format of the shards: tokens (packed sequences, Megatron .bin/.idx), webdataset (tar), parquet or mds."""
     tokenizer: Annotated[Text, StringConstraints(min_length=1)] = "bytes"
