@@ -157,7 +157,7 @@ def admission_yaml(arguments: Sequence[str] = ()) -> str:
         label=said.label,
     )  # fmt: skip
     head = (
-        "# Namespaces labelled argosy.dev/templates-only=true run their own WorkflowTemplates only, as they are.\n"
+        f"# Namespaces labelled {said.label}=true run their own WorkflowTemplates only, as they are.\n"
         "# Written by `python -m infra.kubernetes.admission`; --help says what can differ.\n"
     )
     return head + "".join(f"---\n{yaml.safe_dump(item, sort_keys=False, width=10**6)}" for item in items)

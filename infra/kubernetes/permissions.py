@@ -14,7 +14,7 @@ from components.contracts.cluster_names import JANITOR_NAME
 Manifest = dict[str, Any]
 
 NODES_ROLE = "argosy-nodes"
-_RBAC = "rbac.authorization.k8s.io"
+RBAC = "rbac.authorization.k8s.io"
 
 
 @dataclass(frozen=True)
@@ -125,18 +125,17 @@ def access_manifests() -> Iterator[Manifest]:
             yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account.name}}
         yield role(account)
         if not account.is_for_people:
-            yield _binding("RoleBinding", account.name, "Role", account.name, subject={"name": account.name})
+            yield binding("RoleBinding", account.name, "Role", account.name, account=account.name)
         if account.sees_nodes:
-            # Its namespace comes from the kustomization, which would leave one that is written here as it is.
-            yield _binding(
-                "ClusterRoleBinding", f"{account.name}-nodes", "ClusterRole", NODES_ROLE, subject={"name": account.name}
-            )  # fmt: skip
+            yield binding(
+                "ClusterRoleBinding", f"{account.name}-nodes", "ClusterRole", NODES_ROLE, account=account.name
+            )
 
 
 def role(account: Account) -> Manifest:
     """The Role of `account`."""
     return {
-        "apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": {"name": account.name},
+        "apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": {"name": account.name},
         "rules": [rule.manifest() for rule in account.rules],
     }  # fmt: skip
 
@@ -144,7 +143,7 @@ def role(account: Account) -> Manifest:
 def cluster_role(name: str) -> Manifest:
     """The right to see nodes, which belong to no namespace. Optional: without, a lost node is noticed by its pods."""
     return {
-        "apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name},
+        "apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name},
         "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}],
     }  # fmt: skip
 
@@ -158,11 +157,17 @@ def access_yaml() -> str:
     return head + "".join(f"---\n{yaml.safe_dump(item, sort_keys=False)}" for item in access_manifests())
 
 
-def _binding(kind: str, name: str, role_kind: str, role_name: str, *, subject: Manifest) -> Manifest:
+def binding(
+    kind: str, name: str, role_kind: str, role_name: str, *, account: str, namespace: str = ""
+) -> Manifest:  # fmt: skip
+    """Gives a ServiceAccount that Role. Without `namespace` the kustomization writes the account's, which would leave
+    one that stands here as it is.
+    """
+    place = {"namespace": namespace} if namespace else {}
     return {
-        "apiVersion": f"{_RBAC}/v1", "kind": kind, "metadata": {"name": name},
-        "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": role_name},
-        "subjects": [{"kind": "ServiceAccount", **subject}],
+        "apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": {"name": name},
+        "roleRef": {"apiGroup": RBAC, "kind": role_kind, "name": role_name},
+        "subjects": [{"kind": "ServiceAccount", "name": account, **place}],
     }  # fmt: skip
 
 

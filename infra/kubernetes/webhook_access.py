@@ -1,8 +1,8 @@
 """Who a repository's webhook is: an account of its own that may start runs of one template, and no more."""
 
-from infra.kubernetes.permissions import Account, Manifest, Rule, role
+from infra.kubernetes.permissions import Account, Manifest, Rule, binding, role
 
-_ARGO, _RBAC = "argoproj.io", "rbac.authorization.k8s.io"
+_ARGO = "argoproj.io"
 
 
 def webhook_account(experiment: str) -> Account:
@@ -23,11 +23,6 @@ def webhook_access(experiment: str, *, namespace: str) -> list[Manifest]:
     the Argo Server looks for it.
     """
     account = webhook_account(experiment)
-    binding = {
-        "apiVersion": f"{_RBAC}/v1", "kind": "RoleBinding", "metadata": {"name": account.name},
-        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": account.name},
-        "subjects": [{"kind": "ServiceAccount", "name": account.name, "namespace": namespace}],
-    }  # fmt: skip
     token = {
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
         "metadata": {
@@ -36,4 +31,5 @@ def webhook_access(experiment: str, *, namespace: str) -> list[Manifest]:
         },
     }  # fmt: skip
     account_object = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account.name}}
-    return [account_object, role(account), binding, token]
+    bound = binding("RoleBinding", account.name, "Role", account.name, account=account.name, namespace=namespace)
+    return [account_object, role(account), bound, token]

@@ -35,7 +35,7 @@ def a_share(place: Place, *, priorities: tuple[str, ...] = (), **changes: Any) -
     ]  # fmt: skip
     for item in made:
         place.apply(item)
-    wait_active(place, CLUSTER_QUEUES, tenant.owned_cluster_queue)
+    wait_active(place, CLUSTER_QUEUES, tenant.cluster_queue_name)
     wait_active(place, LOCAL_QUEUES, tenant.queue)
     yield tenant
     for item in reversed(made):

@@ -33,21 +33,25 @@ class Janitor:
         self._workflows = self._watch(WORKFLOWS, keep=_workflow)
         self._nodes = self._watch(NODES, keep=readiness)
         self._gangs = [self._watch(kind, labels=ours, keep=_gang(kind)) for kind in gang_kinds]
+        self._all = (self._pods, self._workflows, self._nodes, *self._gangs)
 
     def run(self, stopped: threading.Event) -> None:
-        """Until `stopped`. Raises EnvironmentUnfit when this account may not watch what it must."""
-        for live in (self._pods, self._workflows, self._nodes, *self._gangs):
+        """Until `stopped`. Raises EnvironmentUnfit when this account may not watch what it must; Transient when the first
+        look takes too long.
+        """
+        for live in self._all:
             if not live.wait_until_listed(_FIRST_LOOK_SECONDS):
                 raise Transient("NoAnswer", "the API server does not answer", "it is tried again")
         self._log.info("the janitor watches", namespace=self._cluster.namespace)
         while not stopped.wait(LOOK_SECONDS):
-            for live in (self._pods, self._workflows, self._nodes, *self._gangs):
+            for live in self._all:
                 live.require_sight()
             for action in decide(self._sight(), self._memory, limits=self._limits, now=time.monotonic()):
                 self._do(action)
 
     def close(self) -> None:
-        for live in (self._pods, self._workflows, self._nodes, *self._gangs):
+        """End the watches."""
+        for live in self._all:
             live.close()
 
     def _watch(self, kind: Kind, *, keep: Callable[[Object], Object | None], labels: str = "") -> LiveObjects:

@@ -13,6 +13,7 @@ from infra.kubernetes.permissions import (
     JANITOR,
     LAUNCHER,
     NODES_ROLE,
+    RBAC,
     READER,
     STAGE,
     SUBMITTER,
@@ -25,7 +26,6 @@ from infra.kubernetes.permissions import (
 from infra.kubernetes.tenant.tenant import Tenant
 
 TENANT_LABEL = f"{DOMAIN}/tenant"
-_RBAC = "rbac.authorization.k8s.io"
 _JANITOR_YAML = Path(__file__).parent.parent / "janitor" / "janitor.yaml"
 _OBJECTS = {"count/workflows.argoproj.io": "1000", "count/jobsets.jobset.x-k8s.io": "200", "count/jobs.batch": "500",
             "count/secrets": "1000", "count/configmaps": "1000", "services": "200"}  # fmt: skip
@@ -139,7 +139,7 @@ def _queues(tenant: Tenant) -> Iterator[Manifest]:
         }  # fmt: skip
     yield {
         "apiVersion": LOCAL_QUEUES.api_version, "kind": LOCAL_QUEUES.kind, "metadata": _metadata(tenant, tenant.queue),
-        "spec": {"clusterQueue": tenant.owned_cluster_queue, "stopPolicy": "None"},
+        "spec": {"clusterQueue": tenant.cluster_queue_name, "stopPolicy": "None"},
     }  # fmt: skip
 
 
@@ -162,7 +162,7 @@ def _access(tenant: Tenant) -> Iterator[Manifest]:
     for name, rule, subjects in _queue_rules(tenant, [launcher], members):
         role_name = f"argosy-{name}-{tenant.name}"
         yield {
-            "apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole",
+            "apiVersion": f"{RBAC}/v1", "kind": "ClusterRole",
             "metadata": _metadata(tenant, role_name, is_namespaced=False), "rules": [item.manifest() for item in rule],
         }  # fmt: skip
         yield _bind_cluster(tenant, "argosy", role_name, subjects)
@@ -173,7 +173,7 @@ def _queue_rules(
 ) -> Iterator[tuple[str, list[Rule], list[Manifest]]]:
     """A ClusterQueue shows sums, never names; other tenants' workloads only with `sees_others`."""
     group = CLUSTER_QUEUES.group
-    own = (tenant.owned_cluster_queue,)
+    own = (tenant.cluster_queue_name,)
     rules = [
         Rule(group, ("clusterqueues",), ("get",), "its quota, and what is in use", names=own),
         Rule(group, ("workloadpriorityclasses",), ("get",), "is there such a priority"),
@@ -189,8 +189,8 @@ def _role(tenant: Tenant, account: Account) -> Manifest:
 
 def _bind(tenant: Tenant, name: str, subjects: list[Manifest]) -> Manifest:
     return {
-        "apiVersion": f"{_RBAC}/v1", "kind": "RoleBinding", "metadata": _metadata(tenant, name),
-        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name}, "subjects": subjects,
+        "apiVersion": f"{RBAC}/v1", "kind": "RoleBinding", "metadata": _metadata(tenant, name),
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name}, "subjects": subjects,
     }  # fmt: skip
 
 
@@ -201,9 +201,9 @@ def _nodes_role(tenant: Tenant) -> str:
 def _bind_cluster(tenant: Tenant, who: str, role_name: str, subjects: list[Manifest]) -> Manifest:
     name = f"{tenant.name}-{who}-{role_name.removeprefix('argosy-').removesuffix(f'-{tenant.name}')}"
     return {
-        "apiVersion": f"{_RBAC}/v1", "kind": "ClusterRoleBinding",
+        "apiVersion": f"{RBAC}/v1", "kind": "ClusterRoleBinding",
         "metadata": _metadata(tenant, name, is_namespaced=False),
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role_name},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role_name},
         "subjects": subjects,
     }  # fmt: skip
 
@@ -214,7 +214,7 @@ def _account(tenant: Tenant, name: str) -> Manifest:
 
 def _person(text: str) -> Manifest:
     kind, _, name = text.partition(":")
-    return {"kind": kind.capitalize(), "name": name, "apiGroup": _RBAC}
+    return {"kind": kind.capitalize(), "name": name, "apiGroup": RBAC}
 
 
 def _janitor(tenant: Tenant, image: str) -> Iterator[Manifest]:

@@ -140,8 +140,8 @@ class Tenant(BaseModel):
         return self
 
     @property
-    def owned_cluster_queue(self) -> str:
-        """Name of its ClusterQueue."""
+    def cluster_queue_name(self) -> str:
+        """Of the ClusterQueue it draws on: its own, or the one that was named."""
         return self.cluster_queue or self.name
 
 

@@ -30,8 +30,10 @@ def test_it_allows_the_parameters_that_a_render_leaves_open() -> None:
 
 
 def test_it_holds_where_a_namespace_says_so_and_nowhere_else() -> None:
-    policy, binding = yaml.safe_load_all(admission_yaml(["--name", "mine", "--label", "team.example/strict"]))
+    text = admission_yaml(["--name", "mine", "--label", "team.example/strict"])
+    policy, binding = yaml.safe_load_all(text)
 
+    assert text.startswith("# Namespaces labelled team.example/strict=true run")
     assert binding["spec"]["matchResources"] == {"namespaceSelector": {"matchLabels": {"team.example/strict": "true"}}}
     assert binding["spec"]["policyName"] == policy["metadata"]["name"] == "mine"
     assert admission_manifests()[1]["spec"]["matchResources"]["namespaceSelector"]["matchLabels"] == {
