@@ -36,8 +36,9 @@ class Janitor:
         self._all = (self._pods, self._workflows, self._nodes, *self._gangs)
 
     def run(self, stopped: threading.Event) -> None:
-        """Until `stopped`. Raises EnvironmentUnfit when this account may not watch what it must; Transient when the first
-        look takes too long.
+        """Until `stopped`.
+
+        Raises EnvironmentUnfit when this account may not watch what it must, Transient when no first look is had.
         """
         for live in self._all:
             if not live.wait_until_listed(_FIRST_LOOK_SECONDS):
