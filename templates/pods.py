@@ -10,7 +10,15 @@ from typing import Any
 
 from hera.workflows import models as m
 
-from components.contracts.pods import TRUST_VARIABLES, TRUSTED_FILE, TrustedAuthorities, proxy_variables
+from components.contracts.pods import (
+    CA_FOLDER,
+    CA_KEY,
+    TRUST_FOLDER,
+    TRUST_VARIABLES,
+    TRUSTED_PATH,
+    TrustedAuthorities,
+    proxy_variables,
+)
 from templates.labels import PLATFORM_IMAGE, workflow_parameter
 
 Json = dict[str, Any]
@@ -21,8 +29,7 @@ STAGE_SERVICE_ACCOUNT, LAUNCHER_SERVICE_ACCOUNT = "argosy-stage", "argosy-launch
 USER_ID = 65532
 """Not root, and not in any image's /etc/passwd."""
 
-OUTPUT_FOLDER, SCRATCH_FOLDER, CA_FOLDER, TRUST_FOLDER = "/argosy/out", "/tmp", "/argosy/ca", "/argosy/trust"
-CA_KEY = "ca.crt"
+OUTPUT_FOLDER, SCRATCH_FOLDER = "/argosy/out", "/tmp"
 TOKEN_FOLDER, NO_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount", "no-token"
 
 LEAST_RESOURCES = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}}
@@ -67,8 +74,7 @@ def stage_pod_patch(
         volumes.append({"name": "ca", "secret": {"secretName": ca_secret}})
     if trusted:
         main["volumeMounts"].append({"name": "trust", "mountPath": TRUST_FOLDER, "readOnly": True})
-        items = [{"key": trusted.key, "path": TRUSTED_FILE}]
-        volumes.append({"name": "trust", "configMap": {"name": trusted.config_map, "items": items}})
+        volumes.append(trusted.volume("trust"))
     argos: Json = {"securityContext": _RESTRICTED, "resources": {"requests": ARGO_REQUESTS}}
     patch = {
         "enableServiceLinks": False,
@@ -94,7 +100,7 @@ def token_mount() -> m.VolumeMount:
 
 def _certificates(ca_secret: str | None, trusted: TrustedAuthorities | None) -> Mapping[str, str]:
     """Variables that say which certificates to trust."""
-    everywhere = dict.fromkeys(TRUST_VARIABLES, f"{TRUST_FOLDER}/{TRUSTED_FILE}") if trusted else {}
+    everywhere = dict.fromkeys(TRUST_VARIABLES, TRUSTED_PATH) if trusted else {}
     return {**everywhere, **({"AWS_CA_BUNDLE": f"{CA_FOLDER}/{CA_KEY}"} if ca_secret else {})}
 
 

@@ -1,6 +1,7 @@
 """shard as three templates: plan fixes the shards, tasks write them side by side, merge names the data version."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from hera.workflows import Container
 
@@ -15,19 +16,13 @@ def shard_templates(
     spec: ShardSpec, *, experiment: str, timeout: float, retries: int, resources: Mapping[str, Mapping[str, str]]
 ) -> tuple[Container, Container, Container]:
     """The templates of plan, task and merge. One task template serves all tasks, so the manifest does not grow."""
-    plan = stage_template(
-        SHARD_PLAN, module="shard", part="plan", spec=spec, experiment=experiment, timeout=timeout, retries=retries,
+    shard = partial(
+        stage_template, module="shard", spec=spec, experiment=experiment, timeout=timeout, retries=retries,
         resources=resources,
-        outputs=PLAN_OUTPUTS,
     )  # fmt: skip
-    task = stage_template(
-        SHARD_TASK, module="shard", part="task", spec=spec, experiment=experiment, timeout=timeout, retries=retries,
-        resources=resources,
-        task=f"{SHARD_TASK}-{input_parameter('task_index')}", inputs=("plan_id", "task_index"),
-    )  # fmt: skip
-    merge = stage_template(
-        SHARD_MERGE, module="shard", part="merge", spec=spec, experiment=experiment, timeout=timeout, retries=retries,
-        resources=resources,
-        inputs=("plan_id",), outputs=MERGE_OUTPUTS,
-    )  # fmt: skip
+    plan = shard(SHARD_PLAN, part="plan", outputs=PLAN_OUTPUTS)
+    task = shard(
+        SHARD_TASK, part="task", task=f"{SHARD_TASK}-{input_parameter('task_index')}", inputs=("plan_id", "task_index")
+    )
+    merge = shard(SHARD_MERGE, part="merge", inputs=("plan_id",), outputs=MERGE_OUTPUTS)
     return plan, task, merge

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from components.cluster.base import Cluster, Forbidden, NotServed
 from components.cluster.kinds import CONFIG_MAPS, PRIORITY_CLASSES, RUNTIME_CLASSES, SECRETS, SERVICE_ACCOUNTS, Kind
 from components.cluster.kinds import PERSISTENT_VOLUME_CLAIMS as CLAIMS
-from components.contracts.pods import PodOptions
+from components.contracts.pods import CA_KEY, PodOptions
 from components.errors import Problem
 
 
@@ -27,7 +27,7 @@ def named_objects(options: PodOptions) -> Iterator[Named]:
     if options.service_account:
         yield Named("storage_options.service_account", SERVICE_ACCOUNTS, options.service_account)
     if options.ca_secret:
-        yield Named("storage_options.ca_secret", SECRETS, options.ca_secret, ("ca.crt",))
+        yield Named("storage_options.ca_secret", SECRETS, options.ca_secret, (CA_KEY,))
     if options.trusted:
         yield Named("ca_bundle", CONFIG_MAPS, options.trusted.config_map, (options.trusted.key,))
     for variable in options.env:

@@ -7,7 +7,13 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveIn
 
 from components.contracts.document import Document
 
-TRUSTED_FILE = "ca.crt"
+CA_FOLDER, CA_KEY = "/argosy/ca", "ca.crt"
+"""Where pods find the Secret that names the storage's certificate authority, and its key."""
+
+TRUST_FOLDER = "/argosy/trust"
+_TRUSTED_FILE = "ca.crt"
+TRUSTED_PATH = f"{TRUST_FOLDER}/{_TRUSTED_FILE}"
+"""Where they find the certificates to trust instead of those in their images."""
 TRUST_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "AWS_CA_BUNDLE")
 """What OpenSSL with Python, requests, curl and botocore read the file of trusted certificates from."""
 
@@ -51,6 +57,11 @@ class TrustedAuthorities(Document):
 
     config_map: str
     key: str
+
+    def volume(self, name: str) -> dict[str, Any]:
+        """A pod's volume to be mounted at TRUST_FOLDER."""
+        items = [{"key": self.key, "path": _TRUSTED_FILE}]
+        return {"name": name, "configMap": {"name": self.config_map, "items": items}}
 
 
 class PodOptions(Document):

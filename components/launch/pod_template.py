@@ -25,7 +25,15 @@ from components.contracts.cluster_names import (
 )
 from components.contracts.gang import GangSpec
 from components.contracts.names import gang_name
-from components.contracts.pods import TRUST_VARIABLES, TRUSTED_FILE, PodOptions, proxy_variables
+from components.contracts.pods import (
+    CA_FOLDER,
+    CA_KEY,
+    TRUST_FOLDER,
+    TRUST_VARIABLES,
+    TRUSTED_PATH,
+    PodOptions,
+    proxy_variables,
+)
 from components.launch.pod_patch import one_each, patched
 
 Manifest = dict[str, Any]
@@ -37,7 +45,7 @@ GRACE_MARGIN_SECONDS = 10
 """Added to `limits.stop`: the agents kill the ranks at that limit, and then still have to leave."""
 
 BIN, WORK, CACHE, GANG = "/argosy/bin", "/argosy/work", "/argosy/cache", "/argosy/gang"
-CA, TRUST, HOME, SHM, TMP = "/argosy/ca", "/argosy/trust", "/argosy/home", "/dev/shm", "/tmp"
+HOME, SHM, TMP = "/argosy/home", "/dev/shm", "/tmp"
 SOCKET = f"{WORK}/guard.sock"
 SPEC_KEY, SECRET_KEY = "spec.json", "secret"
 """Keys of the gang's Secret; its other keys are variables of the agent."""
@@ -161,10 +169,10 @@ def _agent(plan: GangPlan) -> Manifest:
     ]
     variables += _way_out(plan.pods)
     if plan.pods.trusted:
-        mounts.append(_mount("trust", TRUST, read_only=True))
+        mounts.append(_mount("trust", TRUST_FOLDER, read_only=True))
     if plan.pods.ca_secret:
-        mounts.append(_mount("ca", CA, read_only=True))
-        variables.append({"name": "AWS_CA_BUNDLE", "value": f"{CA}/ca.crt"})
+        mounts.append(_mount("ca", CA_FOLDER, read_only=True))
+        variables.append({"name": "AWS_CA_BUNDLE", "value": f"{CA_FOLDER}/{CA_KEY}"})
     agent = _ours(plan, AGENT, command, mounts=mounts, resources=plan.pods.agent_resources)
     return {
         **agent, "restartPolicy": "Always", "env": one_each(variables), "envFrom": list(plan.pods.storage_env_from),
@@ -196,7 +204,7 @@ def _program(plan: GangPlan) -> Manifest:
         "volumeMounts": [
             _mount("bin", BIN, read_only=True), _mount("work", WORK), _mount("cache", CACHE, read_only=True),
             _mount("home", HOME), _mount("shm", SHM),
-            *([_mount("trust", TRUST, read_only=True)] if options.trusted else []),
+            *([_mount("trust", TRUST_FOLDER, read_only=True)] if options.trusted else []),
             *(_mount(mount.name, mount.path, read_only=mount.read_only) for mount in options.mounts),
         ],
     }  # fmt: skip
@@ -238,9 +246,8 @@ def _volumes(plan: GangPlan) -> list[Manifest]:
     volumes.append({"name": "gang", "secret": {"secretName": plan.name, "defaultMode": 0o440}})
     if plan.pods.ca_secret:
         volumes.append({"name": "ca", "secret": {"secretName": plan.pods.ca_secret, "defaultMode": 0o444}})
-    if trusted := plan.pods.trusted:
-        items = [{"key": trusted.key, "path": TRUSTED_FILE}]
-        volumes.append({"name": "trust", "configMap": {"name": trusted.config_map, "items": items}})
+    if plan.pods.trusted:
+        volumes.append(plan.pods.trusted.volume("trust"))
     volumes += [{"name": mount.name, **mount.source} for mount in plan.pods.mounts]
     return volumes
 
@@ -249,7 +256,7 @@ def _way_out(options: PodOptions) -> list[Manifest]:
     """Variables that every container which speaks with the world needs."""
     variables = proxy_variables(options.proxy or {})
     if options.trusted:
-        variables += [{"name": name, "value": f"{TRUST}/{TRUSTED_FILE}"} for name in TRUST_VARIABLES]
+        variables += [{"name": name, "value": TRUSTED_PATH} for name in TRUST_VARIABLES]
     return variables
 
 
