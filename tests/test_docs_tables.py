@@ -96,6 +96,14 @@ def test_the_page_of_launch_has_every_reason_it_ends_with() -> None:
     assert {cause.value for cause in StopCause} - told == set()
 
 
+def test_help_has_every_exit_code() -> None:
+    told = re.sub(
+        r"(\d+)-(\d+)", lambda ends: " ".join(map(str, range(int(ends[1]), int(ends[2]) + 1))), cli.epilog or ""
+    )
+
+    assert {int(code) for code in re.findall(r"\d+", told)} == set(ExitCode)
+
+
 # --- rights
 
 RESOURCES = {
