@@ -27,7 +27,6 @@ from components.agent.events import (
     RetainEnded,
     Tell,
     Tick,
-    Trouble,
     VerifyEnded,
 )  # fmt: skip
 from components.agent.messages import (
@@ -46,11 +45,11 @@ from components.agent.messages import (
     Published,
     PublishFailed,
     RankExited,
-    Shortfall,
     Start,
     Started,
     Stop,
     Terminated,
+    Trouble,
 )  # fmt: skip
 from components.agent.restart_policy import History, Restart, after_failure
 from components.agent.step_commits import StepCommits
@@ -163,8 +162,8 @@ class Coordinator:
                 return self._judge_checks(now) if len(self.checked) == self.spec.num_nodes else []
             case Fetched() if self.phase is Phase.FETCHING:
                 return self._on_fetched(node_rank, message, now)
-            case Fetched(failure=Shortfall() as failure) if self.phase is Phase.STARTING:
-                self._pending = self._pending or Verdict.of_shortfall(failure, node_rank=node_rank)
+            case Fetched(failure=Trouble() as trouble) if self.phase is Phase.STARTING:
+                self._pending = self._pending or Verdict.of_node(trouble, node_rank=node_rank)
                 return self._end(now)
             case GuardLost(message=text):
                 return self._lose_node(FailureKind.GUARD_LOST, node_rank, f"node {node_rank}: {text}", now)
@@ -197,8 +196,7 @@ class Coordinator:
             case Published(term=term, step=step) if term == attempt.term:
                 source = attempt.prepared.source
                 return self.commits.on_published(node_rank=node_rank, term=term, step=step, parent=source, now=now)
-            case PublishFailed(term=term, step=step) if term == attempt.term:
-                trouble = Trouble(message.exit_code, message.reason, message.message)
+            case PublishFailed(term=term, step=step, trouble=trouble) if term == attempt.term:
                 self.warnings.append(f"step {step} is not saved: {trouble.message}")
                 return self.commits.on_publish_failed(
                     node_rank=node_rank, term=term, step=step, trouble=trouble, now=now
@@ -238,7 +236,7 @@ class Coordinator:
 
     def _on_fetched(self, node_rank: int, message: Fetched, now: Moment) -> list[Action]:
         if message.failure is not None:
-            return self._finish(Verdict.of_shortfall(message.failure, node_rank=node_rank), now)
+            return self._finish(Verdict.of_node(message.failure, node_rank=node_rank), now)
         self.fetched.add(node_rank)
         if len(self.fetched) < self.spec.num_nodes:
             return []
@@ -308,15 +306,13 @@ class Coordinator:
         attempt = self.attempt
         if self.phase is not Phase.DRAINING or attempt is None:
             return []
-        if not self._is_late(now):
-            if not self._all_nodes(attempt.drained):
-                return []
-            abandoned = self.commits.abandon_incomplete(now)
-            is_tidy = not self.commits.is_retaining or attempt.outcome != "succeeded"
-            if not self.commits.is_idle or not is_tidy:
-                return abandoned
-            return abandoned + self._conclude(attempt, now)
-        return self._conclude(attempt, now)
+        if self._is_late(now):
+            return self._conclude(attempt, now)
+        if not self._all_nodes(attempt.drained):
+            return []
+        abandoned = self.commits.abandon_incomplete(now)
+        is_tidy = not self.commits.is_retaining or attempt.outcome != "succeeded"
+        return abandoned + (self._conclude(attempt, now) if self.commits.is_idle and is_tidy else [])
 
     def _is_late(self, now: Moment) -> bool:
         return self._drain_until is not None and now.seconds >= self._drain_until

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from components.agent.messages import FromNode, ToNode
+from components.agent.messages import FromNode, ToNode, Trouble
 from components.contracts.checkpoint import VerifyLevel
 from components.contracts.clock import utc_text
 
@@ -20,15 +20,6 @@ class Moment:
     @property
     def text(self) -> str:
         return utc_text(self.utc)
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """Something the outside world refused, as an exit code, a reason and a sentence."""
-
-    exit_code: int
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True)

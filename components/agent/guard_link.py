@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from components.agent.tasks import Tasks
+from components.guard import guard
 from components.runtime.processes import kill_descendants, signal_name
-
-GUARD_FILE = Path(__file__).resolve().parents[1] / "guard" / "guard.py"
 
 _HELLO_SECONDS = 30.0
 _LEAVE_SECONDS = 5.0
@@ -57,7 +56,7 @@ class GuardLink:
         server = await asyncio.start_unix_server(accept, sock=listener, limit=MAX_LINE_BYTES)
         # Not tied to our life by a signal: when we are gone its socket closes, and it needs its own to kill the ranks.
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(GUARD_FILE), "--socket", str(self._path)],
+            [sys.executable, "-I", "-S", guard.__file__, "--socket", str(self._path)],
             stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         try:

@@ -4,9 +4,9 @@ import shutil
 import sys
 from pathlib import Path
 
-GUARD_FILE = Path(__file__).resolve().parents[1] / "guard" / "guard.py"
+from components.guard import guard
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) / GUARD_FILE.name
-    shutil.copyfile(GUARD_FILE, target)
+    target = Path(sys.argv[1]) / Path(guard.__file__).name
+    shutil.copyfile(guard.__file__, target)
     target.chmod(0o555)

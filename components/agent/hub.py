@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.agent.addresses import is_loopback
 from components.agent.events import Event, Heard, Lost
 from components.agent.messages import BadMessage, Beat, Joined, ToNode, read_from_node
 from components.agent.run_context import RunContext
@@ -146,10 +147,6 @@ class Hub:
         self._num_complaints += 1
         if self._num_complaints <= _MAX_COMPLAINTS:
             self._context.log.warning(text)
-
-
-def is_loopback(host: str) -> bool:
-    return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 def announce(path: Path, text: str) -> None:

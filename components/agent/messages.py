@@ -10,6 +10,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, TypeA
 from components.contracts.checks import CheckResult
 from components.contracts.document import Document
 from components.contracts.gang import StepView
+from components.errors import ArgosyError, ExitCode
 
 
 class Beat(Document):
@@ -36,19 +37,27 @@ class Checked(Document):
     results: tuple[CheckResult, ...]
 
 
-class Shortfall(Document):
-    """Why a node cannot do its part, as an exit code and words."""
+class Trouble(Document):
+    """Why something could not be done, as an exit code, a reason and a sentence."""
 
     exit_code: int
     reason: str
     message: str
+
+    @classmethod
+    def of(cls, error: ArgosyError | OSError) -> "Trouble":
+        """What the storage or this machine refused; the machine's own words mean that this node is unfit."""
+        if isinstance(error, ArgosyError):
+            return cls(exit_code=int(error.exit_code), reason=error.reason, message=str(error))
+        message = f"{type(error).__name__}: {error}"
+        return cls(exit_code=int(ExitCode.NODE_UNFIT), reason="NodeRefused", message=message)
 
 
 class Fetched(Document):
     """The data set is on this node, or why it, or the checkpoint to resume from, is not."""
 
     kind: Literal["fetched"] = "fetched"
-    failure: Shortfall | None = None
+    failure: Trouble | None = None
 
 
 class StartedRank(Document):
@@ -112,9 +121,7 @@ class PublishFailed(Document):
     kind: Literal["publish-failed"] = "publish-failed"
     term: PositiveInt
     step: NonNegativeInt
-    exit_code: int
-    reason: str
-    message: str
+    trouble: Trouble
 
 
 class Down(Document):

@@ -24,13 +24,13 @@ from components.agent.messages import (
     Published,
     PublishFailed,
     RankExited,
-    Shortfall,
     Start,
     Started,
     StartedRank,
     Stop,
     Terminated,
     ToNode,
+    Trouble,
 )
 from components.agent.node_attempt import NodeAttempt, how_it_ended
 from components.agent.node_checks import check_node, device_question, visible_gpus
@@ -145,7 +145,7 @@ class Node:
         resume = await asyncio.to_thread(self._resume.fetch, start.resume_folder, attempt.called_off)
         if attempt.called_off.is_set():
             return
-        if isinstance(resume, Shortfall):
+        if isinstance(resume, Trouble):
             self._emit(Fetched(failure=resume))
         else:
             self._launch(attempt, start, resume)
@@ -289,9 +289,6 @@ class Node:
                     self._emit(Published(term=attempt.term, step=step))
                 else:
                     self._context.log.error(f"step {step} cannot be published: {trouble.message}", step=step)
-                    self._emit(PublishFailed(
-                        term=attempt.term, step=step, exit_code=trouble.exit_code, reason=trouble.reason,
-                        message=trouble.message,
-                    ))  # fmt: skip
+                    self._emit(PublishFailed(term=attempt.term, step=step, trouble=trouble))
         finally:
             self._publishing = None

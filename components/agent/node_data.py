@@ -2,10 +2,10 @@
 
 import threading
 
-from components.agent.messages import Shortfall
+from components.agent.messages import Trouble
 from components.agent.run_context import RunContext
 from components.dataset.cache import LocalData, open_data
-from components.errors import ArgosyError, ExitCode
+from components.errors import ArgosyError
 
 
 class NodeData:
@@ -21,7 +21,7 @@ class NodeData:
         """Of the shard manifest; empty when the gang has no data set."""
         return str(self._local.manifest_path) if self._local is not None else ""
 
-    def fetch(self) -> Shortfall | None:
+    def fetch(self) -> Trouble | None:
         """Bring it here; for a worker thread. None when that worked."""
         context = self._context
         if not context.spec.data_version:
@@ -30,11 +30,8 @@ class NodeData:
             self._local = open_data(
                 context.store, context.spec.data_version, run=context.spec.run, log=context.log, cancelled=self._closing
             )
-        except ArgosyError as error:
-            return Shortfall(exit_code=int(error.exit_code), reason=error.reason, message=str(error))
-        except OSError as error:
-            message = f"{type(error).__name__}: {error}"
-            return Shortfall(exit_code=int(ExitCode.NODE_UNFIT), reason="NodeRefused", message=message)
+        except (ArgosyError, OSError) as error:
+            return Trouble.of(error)
         if self._closing.is_set():
             self._local.close()
         return None

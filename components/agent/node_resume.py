@@ -3,9 +3,9 @@
 import shutil
 import threading
 
-from components.agent.messages import Shortfall
+from components.agent.messages import Trouble
 from components.agent.run_context import RunContext
-from components.errors import ArgosyError, ExitCode
+from components.errors import ArgosyError
 from components.ledger.fetch import fetch_checkpoint
 
 
@@ -25,7 +25,7 @@ class NodeResume:
         path = self._context.store.local_path(folder)
         return None if path is None else str(path)
 
-    def fetch(self, folder: str, called_off: threading.Event) -> str | Shortfall:
+    def fetch(self, folder: str, called_off: threading.Event) -> str | Trouble:
         """Bring it here, for a worker thread: its path, or why that did not work."""
         context = self._context
         try:
@@ -34,11 +34,8 @@ class NodeResume:
                     shutil.rmtree(self._folder, ignore_errors=True)
                 self._kept = folder
                 return str(fetch_checkpoint(context.store, folder=folder, into=self._folder, cancelled=called_off))
-        except ArgosyError as error:
-            return Shortfall(exit_code=int(error.exit_code), reason=error.reason, message=str(error))
-        except OSError as error:
-            message = f"{type(error).__name__}: {error}"
-            return Shortfall(exit_code=int(ExitCode.NODE_UNFIT), reason="NodeRefused", message=message)
+        except (ArgosyError, OSError) as error:
+            return Trouble.of(error)
 
     def close(self) -> None:
         """No rank is left."""

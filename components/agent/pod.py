@@ -11,6 +11,7 @@ import socket
 from pathlib import Path
 
 from components.errors import PeerLost
+from components.guard.guard import VERDICT
 
 _STAY_SECONDS = 300.0
 """For the program's container to end, and the kubelet to notice."""
@@ -39,7 +40,7 @@ class PodSide:
     def leave(self, exit_code: int) -> None:
         """Hand over the verdict, unless there is one, let the guard end its container, and wait to be sent away."""
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        verdict = self.guard_socket.with_name("verdict.json")
+        verdict = self.guard_socket.with_name(VERDICT)
         if not verdict.exists():
             temporary = verdict.with_suffix(".part")
             temporary.write_text(json.dumps({"exit_code": exit_code, "message": self.words}), encoding="utf-8")

@@ -1,17 +1,18 @@
 """Work on the store that takes its time, for worker threads: publish a step, commit it, prepare a START."""
 
-import socket
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from components.agent.events import CommitFailed, CommitStep, Committed, Prepare, Prepared, PrepareFailed, Trouble
+from components.agent.addresses import free_port
+from components.agent.events import CommitFailed, CommitStep, Committed, Prepare, Prepared, PrepareFailed
+from components.agent.messages import Trouble
 from components.agent.run_context import RunContext
 from components.contracts.gang import GangSpec
 from components.contracts.layout import checkpoint_folder
-from components.errors import ArgosyError, ExitCode, Transient
+from components.errors import ArgosyError, Transient
 from components.ledger.ledger import Fenced, SourceLost, begin, commit, restarts_used
 from components.ledger.publish import publish_files, receipts_present, write_manifest
 from components.ledger.select import Source, select_source, still_chosen
@@ -34,7 +35,7 @@ def publish_step(context: RunContext, term: int, step: int, source: Path) -> Tro
             )
         )
     except (ArgosyError, OSError) as error:
-        return _trouble(error)
+        return Trouble.of(error)
     if context.node_rank == 0:
         context.left_receipts[term, step] = receipt
     return None
@@ -61,7 +62,7 @@ def commit_step(context: RunContext, action: CommitStep) -> Committed | CommitFa
     try:
         return Committed(term, step, _patiently(work))
     except (ArgosyError, OSError) as error:
-        return CommitFailed(term, step, _trouble(error), is_fenced=isinstance(error, Fenced))
+        return CommitFailed(term, step, Trouble.of(error), is_fenced=isinstance(error, Fenced))
 
 
 def catch_up(context: RunContext) -> None:
@@ -81,7 +82,7 @@ def prepare_start(context: RunContext, action: Prepare, *, restarts_before: int)
         context.log.info(f"attempt {action.attempt} begins term {term}: {source.reason}", term=term, step=source.step)
         return Prepared(action.attempt, term, source.checkpoint, source.step, source.folder, free_port(), used)
     except (ArgosyError, OSError) as error:
-        return PrepareFailed(_trouble(error))
+        return PrepareFailed(Trouble.of(error))
 
 
 def _begin(context: RunContext, action: Prepare) -> tuple[Source, int, int]:
@@ -114,16 +115,6 @@ def step_folder(spec: GangSpec, *, term: int, step: int) -> str:
     return checkpoint_folder(spec.experiment, spec.model_version, spec.data_version, step=step, term=term)
 
 
-def free_port() -> int:
-    """A port nobody holds now, on any address: rank 0 will listen on all of them. Somebody may still take it before
-    rank 0 does: that start is repeated, uncharged.
-    """
-    dual = socket.has_dualstack_ipv6()
-    family = socket.AF_INET6 if dual else socket.AF_INET
-    with closing(socket.create_server(("", 0), family=family, dualstack_ipv6=dual)) as listener:
-        return int(listener.getsockname()[1])
-
-
 def _patiently(work: Callable[[], Result]) -> Result:
     """A store that does not answer is asked again a few times; everything here may be repeated."""
     for pause in _RETRY_PAUSES_SECONDS:
@@ -132,9 +123,3 @@ def _patiently(work: Callable[[], Result]) -> Result:
         except Transient:
             time.sleep(pause)
     return work()
-
-
-def _trouble(error: ArgosyError | OSError) -> Trouble:
-    if isinstance(error, ArgosyError):
-        return Trouble(int(error.exit_code), error.reason, str(error))
-    return Trouble(int(ExitCode.NODE_UNFIT), "NodeRefused", f"{type(error).__name__}: {error}")

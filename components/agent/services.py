@@ -3,12 +3,11 @@
 import asyncio
 import os
 import signal
-import socket
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from components.agent.hub import is_loopback
+from components.agent.addresses import listen_at
 from components.agent.messages import Joined
 from components.agent.run_context import RunContext
 from components.agent.tasks import Tasks
@@ -78,7 +77,7 @@ class Services:
     async def introduction(self) -> Joined:
         """What this agent joins with; from now on its probe port answers."""
         host = self.context.spec.coordinator_host
-        self._door = await asyncio.start_server(answer, sock=_listen(host))
+        self._door = await asyncio.start_server(answer, sock=listen_at(host))
         port = self._door.sockets[0].getsockname()[1]
         return Joined(host=self.context.node, pid=os.getpid(), probe_host=host, probe_port=port)
 
@@ -92,11 +91,3 @@ class Services:
         if error is not None and not self._has_complained:
             self.context.log.warning("logs cannot be uploaded now; they are kept here until they can", seen=str(error))
         self._has_complained = error is not None
-
-
-def _listen(host: str) -> socket.socket:
-    """A free port: of this machine only where all agents share it, else of every address and family, one for all."""
-    if is_loopback(host):
-        return socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    dual = socket.has_dualstack_ipv6()
-    return socket.create_server(("", 0), family=socket.AF_INET6 if dual else socket.AF_INET, dualstack_ipv6=dual)

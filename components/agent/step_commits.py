@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from components.agent.events import Action, CommitStep, Moment, Retain, Tell, Trouble, VerifyEnded, VerifyStep
-from components.agent.messages import Discard
+from components.agent.events import Action, CommitStep, Moment, Retain, Tell, VerifyEnded, VerifyStep
+from components.agent.messages import Discard, Trouble
 from components.agent.step_curve import StepCurve
 from components.contracts.checkpoint import VerifyLevel
 from components.contracts.gang import CheckpointView

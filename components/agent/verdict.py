@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from components.agent.events import Trouble
-from components.agent.messages import Shortfall
+from components.agent.messages import Trouble
 from components.contracts.checks import CheckReport, CheckResult
 from components.contracts.gang import FailureKind
 from components.contracts.lifecycle import RunState
@@ -33,11 +32,11 @@ class Verdict:
         return cls(trouble.exit_code, state, trouble.reason, trouble.message)
 
     @classmethod
-    def of_shortfall(cls, failure: Shortfall, *, node_rank: int) -> "Verdict":
+    def of_node(cls, trouble: Trouble, *, node_rank: int) -> "Verdict":
         """One node cannot do its part; whether others could, its exit code says."""
-        unfit = (node_rank,) if failure.exit_code == ExitCode.NODE_UNFIT else ()
-        text = f"node {node_rank}: {failure.message}"
-        return cls(failure.exit_code, RunState.FAILED, failure.reason, text, unfit)
+        unfit = (node_rank,) if trouble.exit_code == ExitCode.NODE_UNFIT else ()
+        text = f"node {node_rank}: {trouble.message}"
+        return cls(trouble.exit_code, RunState.FAILED, trouble.reason, text, unfit)
 
     @classmethod
     def of_unsaved(cls, trouble: Trouble) -> "Verdict":

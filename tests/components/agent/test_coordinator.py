@@ -21,7 +21,6 @@ from components.agent.events import (
     RetainEnded,
     Tell,
     Tick,
-    Trouble,
     VerifyEnded,
     VerifyStep,
 )
@@ -43,12 +42,12 @@ from components.agent.messages import (
     Published,
     PublishFailed,
     RankExited,
-    Shortfall,
     Start,
     Started,
     StartedRank,
     Stop,
     Terminated,
+    Trouble,
 )
 from components.contracts.checks import CheckResult, CheckStatus
 from components.contracts.gang import (
@@ -244,7 +243,7 @@ def test_a_checkpoint_that_cannot_be_brought_to_a_node_ends_the_gang_for_that_re
     (prepare,) = drive.check()
     drive.prepared(prepare, source="step-10-term-1", step=10)
     drive.hear(0, Started(attempt=0, ranks=(StartedRank(rank=0, pid=100),)))
-    shortfall = Shortfall(exit_code=75, reason="StorageNotAnswering", message="cannot read s3://b/x")
+    shortfall = Trouble(exit_code=75, reason="StorageNotAnswering", message="cannot read s3://b/x")
     actions = drive.hear(1, Fetched(failure=shortfall))
 
     assert told(actions) == [Kill]
@@ -276,7 +275,7 @@ def test_what_the_ledger_refuses_is_the_verdict() -> None:
     drive = Drive()
     drive.join()
     drive.check()
-    trouble = Trouble(96, "NothingToResume", "none can be resumed from")
+    trouble = Trouble(exit_code=96, reason="NothingToResume", message="none can be resumed from")
     assert verdict(drive.do(PrepareFailed(trouble))) == (96, "NothingToResume")
     assert drive.state.exit_code == 96
 
@@ -699,7 +698,7 @@ def test_a_fenced_gang_ends_at_once() -> None:
     drive = Drive()
     drive.run()
     published(drive, 10)
-    trouble = Trouble(83, "Fenced", "term 2 has begun")
+    trouble = Trouble(exit_code=83, reason="Fenced", message="term 2 has begun")
     actions = drive.do(CommitFailed(1, 10, trouble, is_fenced=True))
     assert told(actions) == [Kill]
     assert verdict(drive.settle()) == (83, "Fenced")
@@ -709,7 +708,8 @@ def test_a_checkpoint_that_could_not_be_saved_at_the_end_is_no_success() -> None
     drive = Drive()
     drive.run()
     message = "cannot write: No space left on device"
-    drive.hear(0, PublishFailed(term=1, step=10, exit_code=81, reason="StorageRefused", message=message))
+    trouble = Trouble(exit_code=81, reason="StorageRefused", message=message)
+    drive.hear(0, PublishFailed(term=1, step=10, trouble=trouble))
     drive.exit(0, 0)
     drive.exit(1, 0)
     assert verdict(drive.settle()) == (81, "StorageRefused")
@@ -719,8 +719,8 @@ def test_a_checkpoint_that_could_not_be_saved_at_the_end_is_no_success() -> None
 def test_a_failed_save_is_forgiven_by_a_later_one_and_its_files_go_only_then() -> None:
     drive = Drive()
     drive.run()
-    fail = PublishFailed(term=1, step=10, exit_code=81, reason="StorageRefused", message="disk full")
-    assert drive.hear(0, fail) == []
+    trouble = Trouble(exit_code=81, reason="StorageRefused", message="disk full")
+    assert drive.hear(0, PublishFailed(term=1, step=10, trouble=trouble)) == []
     published(drive, 20)
     actions = drive.do(Committed(1, 20, "step-20-term-1"))
     assert Tell(None, Discard(term=1, step=10)) in actions

@@ -7,7 +7,7 @@ import pytest
 
 from components.agent.coordinator import Phase
 from components.agent.events import Tell
-from components.agent.messages import Checked, Fetched, Finish, Shortfall
+from components.agent.messages import Checked, Fetched, Finish, Trouble
 from components.contracts.layout import shard_key
 from tests.components.agent.gang import Gang, checkpoint, python
 from tests.components.agent.test_coordinator import Drive
@@ -84,7 +84,7 @@ def fetching(num_nodes: int) -> Drive:
 def test_one_node_without_data_takes_the_others_along_at_once() -> None:
     drive = fetching(num_nodes=3)
     drive.hear(0, Fetched())
-    full = Shortfall(exit_code=80, reason="CacheDiskFull", message="the disk is full")
+    full = Trouble(exit_code=80, reason="CacheDiskFull", message="the disk is full")
 
     finishes = drive.hear(1, Fetched(failure=full))
 
