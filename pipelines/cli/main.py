@@ -80,7 +80,7 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Exit codes: 0 ok, 70 our bug, 75 a store or network did not answer, 78 bad input, 80 and 81 unfit, "
+    epilog="Exit codes: 0 ok, 70 our bug, 75 no answer, 78 bad input, 80 and 81 unfit, "
     "83 stopped, 84 interrupted, 90-96 the run failed; see README.",
 )
 @click.version_option(VERSION, prog_name="argosy", message="%(prog)s %(version)s")
