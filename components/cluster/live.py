@@ -33,7 +33,7 @@ class LiveObjects:
         self._is_listed = threading.Event()
         self._closing = threading.Event()
         self._stream: WatchStream | None = None
-        self._refusal: ArgosyError | None = None
+        self._refusal: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch-{kind.plural}", daemon=True)
         self._thread.start()
 
@@ -61,7 +61,7 @@ class LiveObjects:
 
     @property
     def is_refused(self) -> bool:
-        """This account may not look."""
+        """Whether the looking has ended for good: this account may not look."""
         return self._refusal is not None
 
     def close(self) -> None:
@@ -72,6 +72,17 @@ class LiveObjects:
             stream.close()
 
     def _run(self) -> None:
+        try:
+            self._keep_up()
+        except Exception as error:  # a bug, ours or the server's: nobody shall take the past for the present
+            self._end(error)
+
+    def _end(self, error: Exception) -> None:
+        self._refusal = error
+        self._is_listed.set()
+        self._on_change()
+
+    def _keep_up(self) -> None:
         while not self._closing.is_set():
             try:
                 self._follow(self._list())
@@ -83,9 +94,7 @@ class LiveObjects:
                 self._closing.wait(_PAUSE_SECONDS)
             except (Forbidden, NotServed) as error:
                 self._log.warning(f"cannot look at {self._kind.plural} any more", seen=str(error))
-                self._refusal = error
-                self._is_listed.set()
-                self._on_change()
+                self._end(error)
                 return
             except ArgosyError as error:
                 self._log.warning(f"the watch of {self._kind.plural} ended", seen=str(error))

@@ -4,7 +4,7 @@ import threading
 import time
 
 from components.cluster.base import WatchExpired, WatchStream
-from components.errors import ArgosyError, Transient
+from components.errors import Transient
 from infra.argo.argo import Argo, Workflow
 from infra.argo.view import is_over
 
@@ -18,7 +18,7 @@ class Follower:
     def __init__(self, argo: Argo, name: str) -> None:
         self._argo, self._name = argo, name
         self._workflow: Workflow | None = None
-        self._error: ArgosyError | None = None
+        self._error: Exception | None = None
         self._stream: WatchStream | None = None
         self._lock = threading.Lock()
         self._looked, self._closed = threading.Event(), threading.Event()
@@ -49,7 +49,7 @@ class Follower:
                 if found is None or is_over(found):
                     return
                 self._watch(str(found["metadata"]["resourceVersion"]))
-        except ArgosyError as error:
+        except Exception as error:  # a bug, ours or the server's, too: nobody shall take the past for the present
             with self._lock:
                 self._error = error
         finally:
@@ -77,9 +77,8 @@ class Follower:
                 if event.type == "DELETED" or is_over(event.object):
                     return
         except WatchExpired:
-            self._closed.wait(
-                _PAUSE_SECONDS
-            )  # too much happened while nobody listened: read it again, and watch from there
+            # Too much happened while nobody listened: read it again, and watch from there.
+            self._closed.wait(_PAUSE_SECONDS)
         finally:
             stream.close()
 

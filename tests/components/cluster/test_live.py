@@ -103,6 +103,17 @@ def test_who_may_not_look_is_told_which_right_is_missing(
     assert live.is_refused
 
 
+def test_a_bug_in_the_thread_is_told_to_who_looks_and_the_past_is_not_taken_for_the_present(
+    server: FakeApiServer, watch: Callable[..., LiveObjects]
+) -> None:
+    put(server, "one")
+    live = watch(keep=lambda pod: pod["spec"]["nothing"])
+    with pytest.raises(KeyError, match="nothing"):
+        live.wait_until_listed(10.0)
+    with pytest.raises(KeyError, match="nothing"):
+        live.require_sight()
+
+
 def test_a_kind_the_cluster_does_not_have_is_said(watch: Callable[..., LiveObjects]) -> None:
     with pytest.raises(Exception, match="JobSet"):
         watch(kind=JOB_SETS).wait_until_listed(10.0)

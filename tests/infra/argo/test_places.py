@@ -110,6 +110,14 @@ def test_a_follower_sees_a_workflow_that_is_deleted_and_one_that_never_was(at: t
     follower.close()
 
 
+def test_a_follower_tells_also_of_an_answer_that_nobody_thought_of(at: tuple[FakeApiServer, Argo]) -> None:
+    server, argo = at
+    argo.create(WORKFLOW)
+    server.objects[PATH]["metadata"] = {}
+    with pytest.raises(KeyError, match="resourceVersion"):
+        Follower(argo, "tiny-b2c4d").latest()
+
+
 def test_a_token_that_is_not_valid_is_told_with_what_to_do(at: tuple[FakeApiServer, Argo]) -> None:
     server, argo = at
     server.token = "another"
