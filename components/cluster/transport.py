@@ -183,10 +183,7 @@ class Transport:
         if isinstance(cause, ssl.SSLError) and "alert" in str(cause).lower():
             fix = "the client certificate is wrong or has expired: sign in again, as you do for kubectl"
             return NotSignedIn("NotSignedIn", f"{self.host} refuses the connection: {cause}", fix)
-        if isinstance(cause, ssl.SSLError) and cause.library in (
-            "X509",
-            "PEM",
-        ):  # read, or not, before anything is sent
+        if isinstance(cause, ssl.SSLError) and cause.library in ("X509", "PEM"):  # before anything is sent
             seen = f"the certificate authority to trust cannot be read: {cause}"
             return BadInput("CaUnreadable", seen, f"correct {self.words.ca_place}: certificates as PEM")
         if isinstance(cause, ssl.SSLError) and ("WRONG_VERSION" in str(cause) or "RECORD_LAYER" in str(cause)):
