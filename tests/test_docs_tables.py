@@ -305,7 +305,7 @@ def test_the_configuration_file_and_the_tenant_that_pages_show_are_valid(tmp_pat
     (tmp_path / "argosy" / "config.yaml").write_text(
         yaml.safe_dump(shown_yaml("pipelines/README.md")), encoding="utf-8"
     )
-    target = resolve_target(PlaceOptions(), {"XDG_CONFIG_HOME": str(tmp_path), "ARGO_TOKEN": "t"})
+    target = resolve_target(PlaceOptions(), {"XDG_CONFIG_HOME": str(tmp_path)})
 
     assert (target.name, target.context, target.instance_id) == ("kubernetes", "dev", "team-a")
     assert Tenant.model_validate(shown_yaml("infra/kubernetes/tenant/README.md")).queue == "main"

@@ -45,7 +45,9 @@ class Target:
     context: str = ""
     kubeconfig: str = ""
     server: str = ""
-    token: str = ""
+    token_given: str = ""
+    """By the environment."""
+    token_file: str = ""
     ca_file: str = ""
     skip_verify: bool = False
     instance_id: str = ""
@@ -55,6 +57,11 @@ class Target:
     @property
     def is_local(self) -> bool:
         return self.name == "local"
+
+    @property
+    def token(self) -> str:
+        """Raises BadInput when its file cannot be read: only who goes to an Argo Server needs it."""
+        return self.token_given or _token(self.token_file)
 
     def connect(self) -> "Argo":
         """The door to that place. Raises BadInput when it is not known where it is or who we are."""
@@ -158,7 +165,7 @@ def _target(
         name, origin, kubeconfig=_path(kubernetes.get("kubeconfig")), ca_file=_path(argo.get("ca_file")),
         skip_verify=skip, is_namespace_given=bool(options.namespace),
         instance_id=environ.get("ARGO_INSTANCEID", str(file.get("instance_id", ""))),
-        token=environ.get("ARGO_TOKEN", "") or _token(_path(argo.get("token_file"))),
+        token_given=environ.get("ARGO_TOKEN", ""), token_file=_path(argo.get("token_file")),
     )  # fmt: skip
     if name == "kubernetes":
         return replace(

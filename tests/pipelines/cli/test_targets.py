@@ -94,6 +94,15 @@ def test_a_token_file_that_holds_no_token_is_bad_input(tmp_path: Path, content: 
         resolve_target(PlaceOptions(target="argo-server"), environment(tmp_path, file)).connect()
 
 
+def test_a_token_file_that_is_not_there_keeps_nobody_from_other_places(tmp_path: Path) -> None:
+    file = f"argo_server: {{url: 'https://argo:2746', token_file: {tmp_path}/none}}\n"
+
+    assert resolve_target(PlaceOptions(), environment(tmp_path, file)).is_local
+    assert resolve_target(PlaceOptions(target="kubernetes"), environment(tmp_path, file)).name == "kubernetes"
+    with pytest.raises(BadInput, match=r"argo_server\.token_file"):
+        resolve_target(PlaceOptions(target="argo-server"), environment(tmp_path, file)).connect()
+
+
 def test_an_argo_server_that_nobody_named_is_asked_for(tmp_path: Path) -> None:
     target = resolve_target(PlaceOptions(target="argo-server"), environment(tmp_path))
     with pytest.raises(BadInput, match=r"set --server, ARGO_SERVER, or argo_server\.url"):
