@@ -1,11 +1,11 @@
 """Gathers the evidence about a run: its view, and on Kubernetes the objects around it, in a handful of requests."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from components.cluster.base import NotServed
+from components.cluster.base import Forbidden, NotServed
 from components.cluster.kinds import EVENTS, JOB_SETS, JOBS, LOCAL_QUEUES, NODES, PODS, WORKLOADS, Kind
 from components.contracts.clock import now_text
 from components.contracts.cluster_names import RUN_LABEL, WORKFLOW_LABEL
@@ -13,7 +13,7 @@ from components.diagnosis.fields import name_of, parts, text, uid_of
 from components.diagnosis.observed import Observed
 from components.diagnosis.queue import QUEUE_LABEL
 from components.diagnosis.scrub import kept, kept_view, masking, secret_values
-from components.errors import ArgosyError
+from components.errors import ArgosyError, Transient
 
 if TYPE_CHECKING:
     from components.cluster.api import KubernetesCluster
@@ -30,23 +30,35 @@ _OWN_VALUES = ("argosy", "kubernetes", "/argosy/home", "/argosy/out", "us-east-1
 _OLDER_KUEUE = tuple(replace(kind, api_version="kueue.x-k8s.io/v1beta1") for kind in (WORKLOADS, LOCAL_QUEUES))
 
 
-def observe(run: "LocalRun | ClusterRun") -> Observed:
-    """Everything that can be known about the run now. What may not be read is named, and left out."""
+def observe(run: "LocalRun | ClusterRun", *, again: bool = False) -> Observed:
+    """Everything that can be known about the run now. What may not be read is named, and left out.
+
+    Raises what the cluster answers where the storage knows nothing of the run either; Transient also where it does,
+    with `again`: whoever looks again and again rather waits.
+    """
     target = run.target_name
     if target != "kubernetes":
         withheld = {} if target == "local" else {"objects": "the Argo Server shows Workflows only; pods, events and "
                                                             "nodes are seen with --target kubernetes"}  # fmt: skip
         view = run.view()
         mask = masking(secret_values(view.description))
-        return Observed(run=run.name, taken_at=now_text(), view=kept_view(view, mask), withheld=withheld)
+        withheld = {**_unread(view), **withheld}
+        return Observed(
+            run=run.name, taken_at=now_text(), view=kept_view(view, mask),
+            withheld={kind: mask(why) for kind, why in withheld.items()},
+        )  # fmt: skip
     from infra.argo.kubernetes import ArgoByKubernetes
 
     argo = run.argo  # type: ignore[union-attr]  # a run of the target kubernetes is a ClusterRun
     assert isinstance(argo, ArgoByKubernetes)
-    return _observe_cluster(run, argo.cluster)  # type: ignore[arg-type]
+    return _observe_cluster(run, argo.cluster, again=again)  # type: ignore[arg-type]
 
 
-def _observe_cluster(run: "ClusterRun", cluster: "KubernetesCluster") -> Observed:
+def _unread(view: "RunView") -> dict[str, str]:
+    return {"run": "; ".join(view.unreadable)} if view.unreadable else {}
+
+
+def _observe_cluster(run: "ClusterRun", cluster: "KubernetesCluster", *, again: bool) -> Observed:
     withheld: dict[str, str] = {}
 
     def listed(kind: Kind, labels: str = "") -> list[Object] | None:
@@ -64,11 +76,19 @@ def _observe_cluster(run: "ClusterRun", cluster: "KubernetesCluster") -> Observe
         events = pool.submit(listed, EVENTS)
         nodes = pool.submit(listed, NODES)
         jobs, jobsets = pool.submit(listed, JOBS, of_run), pool.submit(listed, JOB_SETS, of_run)
-        workflows = run.workflows()
+        workflows: Sequence[Object] = ()
+        refused: ArgosyError | None = None
+        try:
+            workflows = run.workflows()
+        except ArgosyError as error:
+            if again and isinstance(error, Transient):
+                raise
+            refused, withheld["workflows"] = error, str(error)
         newest = name_of(workflows[-1]) if workflows else run.name
         run.known = workflows[-1] if workflows else None
         stage_pods = pool.submit(listed, PODS, f"{WORKFLOW_LABEL}={newest}")
         view = run.view()
+        withheld |= _unread(view) if refused is None else {}
         gangs = [*(jobs.result() or ()), *(jobsets.result() or ())]
         queued, queues = _queue(gangs, pool, listed)
         found: dict[str, list[Object]] = {
@@ -77,6 +97,8 @@ def _observe_cluster(run: "ClusterRun", cluster: "KubernetesCluster") -> Observe
         }  # fmt: skip
         found["events"] = _about(events.result() or [], found)
         listed_nodes = nodes.result()
+    if refused is not None and not isinstance(refused, Forbidden):
+        withheld = {"cluster": str(refused)}  # which refuses everything alike
     return observed_of(run.name, cluster.namespace, view, found, listed_nodes, withheld)
 
 

@@ -33,7 +33,7 @@ def watch_run(
     last = ""
     while True:
         try:
-            observed = observe(run)
+            observed = observe(run, again=True)
         except Transient as error:
             click.echo(f"cannot look now: {error}", err=True)
             pause(_LOOK_SECONDS)
