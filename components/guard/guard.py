@@ -548,8 +548,12 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def connect(path: str, seconds: float = CONNECT_SECONDS) -> socket.socket:
-    """The agent's socket, which may appear a little later. Paths longer than a socket's 107 bytes work too."""
+def connect(path: str, *, in_pod_seconds: float | None = None) -> socket.socket:
+    """The agent's socket, which may appear a little later. Paths longer than a socket's 107 bytes work too.
+
+    `in_pod_seconds`: how long a pod's agent is waited for; None: it is our parent.
+    """
+    seconds = CONNECT_SECONDS if in_pod_seconds is None else in_pod_seconds
     deadline, parent = time.monotonic() + seconds, os.getppid()
     while True:
         link, folder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), -1
@@ -562,7 +566,7 @@ def connect(path: str, seconds: float = CONNECT_SECONDS) -> socket.socket:
             if os.path.exists(verdict_of(path)):  # the agent of this pod could not even begin
                 sys.exit(leave_pod(path))
             if time.monotonic() >= deadline or os.getppid() != parent:
-                sys.exit(give_up(f"guard: no agent at {path}: {error}", is_in_pod=seconds != CONNECT_SECONDS))
+                sys.exit(give_up(f"guard: no agent at {path}: {error}", is_in_pod=in_pod_seconds is not None))
         finally:
             if folder >= 0:
                 os.close(folder)
@@ -610,7 +614,7 @@ def main() -> None:
         return
     # As the first process of a container we get no signal that we do not handle.
     signal.signal(signal.SIGTERM, end_before_start)
-    Guard(connect(path, float(sys.argv[4])), in_pod=True).run()
+    Guard(connect(path, in_pod_seconds=float(sys.argv[4])), in_pod=True).run()
     sys.exit(leave_pod(path))
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from components.runtime.processes import become_subreaper, is_alive, kill_descendants
+from tests.components.launch.stage import handles, wait_until
 
 GUARD = Path("components/guard/guard.py").resolve()
 
@@ -299,6 +300,20 @@ def test_readings_come_also_from_a_driver_that_fails(agent: AgentSide) -> None:
     assert readings["open_files"] > 0
     agent.tell(type="readings", devices=["no-such-driver"])
     assert agent.next("readings")["devices"] == {"is_there": False, "exit_code": None, "output": ""}
+
+
+@pytest.mark.parametrize("seconds", ["30", "31"])
+def test_a_guard_of_a_pod_whose_agent_does_not_come_leaves_with_a_code_that_tells(tmp_path: Path, seconds: str) -> None:
+    become_subreaper()
+    command = [sys.executable, "-I", "-S", str(GUARD), "--socket", str(tmp_path / "none.sock"), "--in-pod", seconds]
+    shell = subprocess.Popen(
+        ["sh", "-c", '"$@" & echo $!; read _', "sh", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert shell.stdout is not None
+    pid = int(shell.stdout.readline())
+    wait_until(lambda: handles(pid, signal.SIGTERM), "the guard waits for its agent")
+    shell.communicate()  # its parent goes, so it does not wait any longer
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 92
 
 
 def test_exit_ends_the_guard(agent: AgentSide) -> None:
