@@ -9,7 +9,7 @@ from components.cluster.live import LiveObjects
 from components.cluster.silent import readiness, silent_nodes
 from components.contracts.cluster_names import GANG_LABEL
 from components.errors import Transient
-from components.launch.pods import GangView, SeenPod
+from components.launch.pods import MAX_TEXT, GangView, SeenPod
 from components.runtime.log import Log
 
 FIRST_LOOK_SECONDS = 60.0
@@ -93,6 +93,6 @@ def _warning_about(gang: str) -> Callable[[Object], Object | None]:
         if is_other or str(event.get("message")).startswith(VAGUE_MESSAGES):
             return None
         at = event.get("lastTimestamp") or event.get("eventTime") or ""
-        return {"about": about, "at": at, "text": f"{event.get('reason')}: {event.get('message')}"[:300]}
+        return {"about": about, "at": at, "text": f"{event.get('reason')}: {event.get('message')}"[:MAX_TEXT]}
 
     return keep

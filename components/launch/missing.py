@@ -11,6 +11,8 @@ from components.launch.backend import AgentPhase, AgentStatus
 from components.runtime.log import Log
 from components.storage.base import ObjectStore
 
+_MAX_WANTS = 4
+_MAX_NODES = 8
 _PATIENT_SECONDS = 5.0
 """Every gang lacks pods and places for a moment; what lasts longer than this is told."""
 
@@ -30,16 +32,46 @@ def read_node_checks(store: ObjectStore, run: str, *, generation: int, num_nodes
 def missing_at_start(
     agents: Sequence[AgentStatus], state: GangState | None, reports: Mapping[int, CheckReport], *, start_seconds: float
 ) -> str:
-    """`1 of 2 nodes joined within 20m: node 1 (its agent is pending)`: one sentence for the verdict."""
+    """`… 1 of 2 nodes joined; node 1 never started (Unschedulable: …)`: one sentence for the verdict."""
     num_joined = state.num_joined if state else 0
-    laggards = [
-        text for agent in agents if (text := _what_lacks(agent, reports.get(agent.node_rank)))
-    ]  # fmt: skip
-    lacking = "; ".join(laggards) or "every node passed its checks, but not every rank started"
+    laggards: dict[str, list[int]] = {}
+    for agent in agents:
+        lacks = _what_lacks(agent, reports.get(agent.node_rank))
+        if lacks:
+            laggards.setdefault(lacks, []).append(agent.node_rank)
     return (
         f"not all ranks were running {format_duration(start_seconds)} after the gang was created: "
-        f"{num_joined} of {len(agents)} nodes joined; {lacking}"
+        f"{num_joined} of {len(agents)} nodes joined; {_told(laggards)}"
     )
+
+
+def _told(laggards: Mapping[str, Sequence[int]]) -> str:
+    """Nodes with the same want together: the verdict must fit into a stage's last words, however large the gang."""
+    if not laggards:
+        return "every node passed its checks, but not every rank started"
+    texts = [f"{_nodes(ranks)}{lacks}" for lacks, ranks in list(laggards.items())[:_MAX_WANTS]]
+    num_more = sum(len(ranks) for ranks in list(laggards.values())[_MAX_WANTS:])
+    return "; ".join([*texts, f"and {num_more} more nodes for other reasons"] if num_more else texts)
+
+
+def _nodes(ranks: Sequence[int]) -> str:
+    more = f" and {len(ranks) - _MAX_NODES} more" if len(ranks) > _MAX_NODES else ""
+    return f"node{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:_MAX_NODES]))}{more}"
+
+
+def _what_lacks(agent: AgentStatus, report: CheckReport | None) -> str:
+    """What follows the node's name."""
+    if agent.phase is AgentPhase.PENDING:
+        return " never started" + (f" ({agent.waiting})" if agent.waiting else "")
+    if agent.has_exited and not agent.ended_by_us:
+        return f": its agent {agent.ending()}"
+    if report is None:
+        return ": its agent runs but has not finished its checks"
+    blocking = [
+        f"{result.name} {result.status.value} (measured {result.measured}, expected {result.expected})"
+        for result in report.blocking
+    ]
+    return f": {', '.join(blocking)}" if blocking else ""
 
 
 class Complaints:
@@ -71,18 +103,3 @@ def _complaint(agents: Sequence[AgentStatus]) -> str:
 
 def _is_of_image(text: str) -> bool:
     return "ErrImagePull" in text or "ImagePullBackOff" in text
-
-
-def _what_lacks(agent: AgentStatus, report: CheckReport | None) -> str:
-    name = f"node {agent.node_rank}"
-    if agent.phase is AgentPhase.PENDING:
-        return f"{name} never started" + (f" ({agent.waiting})" if agent.waiting else "")
-    if agent.has_exited and not agent.ended_by_us:
-        return f"{name}: its agent {agent.ending()}"
-    if report is None:
-        return f"{name}: its agent runs but has not finished its checks"
-    blocking = [
-        f"{result.name} {result.status.value} (measured {result.measured}, expected {result.expected})"
-        for result in report.blocking
-    ]
-    return f"{name}: {', '.join(blocking)}" if blocking else ""

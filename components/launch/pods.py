@@ -19,7 +19,8 @@ from components.runtime.processes import signal_name
 _TAKEN_FOR_ITS_NODE = ("DeletionByTaintManager", "DeletionByPodGC")
 """Reasons of DisruptionTarget that mean the node, not somebody's wish."""
 
-_MAX_TEXT = 300
+MAX_TEXT = 1000
+"""Of what the cluster says: a runtime repeats a long image name before it comes to what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -147,17 +148,17 @@ def _why_never_started(status: Object) -> str:
             text = f"failed before its program began: {item['name']} exited with code {ended['exitCode']}"
             return text + (f" ({words})" if words else "")
     told = ": ".join(str(status[key]) for key in ("reason", "message") if status.get(key))
-    return f"was refused or evicted: {told}"[:_MAX_TEXT] if told else "ended before its program began"
+    return f"was refused or evicted: {told}"[:MAX_TEXT] if told else "ended before its program began"
 
 
 def _why_not_yet(status: Object) -> str:
     for item in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         waiting = (item.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") not in (None, "PodInitializing", "ContainerCreating"):
-            return f"{item['name']}: {waiting['reason']}: {waiting.get('message', '')}"[:_MAX_TEXT]
+            return f"{item['name']}: {waiting['reason']}: {waiting.get('message', '')}"[:MAX_TEXT]
     scheduled = condition({"status": status}, "PodScheduled")
     if scheduled.get("status") == "False":
-        return f"{scheduled.get('reason', '')}: {scheduled.get('message', '')}"[:_MAX_TEXT]
+        return f"{scheduled.get('reason', '')}: {scheduled.get('message', '')}"[:MAX_TEXT]
     return ""
 
 

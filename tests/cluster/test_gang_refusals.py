@@ -32,8 +32,9 @@ def begun(place: Place, runs: Callable[..., ClusterRun]) -> Begun:
 def test_an_image_of_the_gang_that_cannot_be_pulled_is_told_and_costs_no_restart(begun: Begun) -> None:
     run = begun.without_image
     wait_until(
-        lambda: "ImageRegistryUnreachable" in run.command("status", run.name).stdout, what="status to name the image"
-    )
+        lambda: "RegistryUnreachable: " in run.command("status", run.name).stdout, what="status to name the image",
+        give_up=run.over,
+    )  # fmt: skip
 
     assert run.finish() == 83
 

@@ -122,6 +122,14 @@ def test_what_was_missing_is_named_node_by_node() -> None:
     )
 
 
+def test_a_large_gang_that_lacks_one_thing_is_told_in_one_sentence() -> None:
+    waiting = [AgentStatus(rank, AgentPhase.PENDING, waiting="Unschedulable: no GPU is free") for rank in range(1, 100)]
+    others = [AgentStatus(rank, AgentPhase.PENDING, waiting=f"mount {rank}") for rank in range(100, 106)]
+    text = missing_at_start((running(0), *waiting, *others), None, {0: a_report(CheckStatus.OK)}, start_seconds=1.0)
+    assert "; nodes 1, 2, 3, 4, 5, 6, 7, 8 and 91 more never started (Unschedulable: no GPU is free); node 100 " in text
+    assert text.endswith("; node 102 never started (mount 102); and 3 more nodes for other reasons")
+
+
 def test_when_every_node_passed_the_ranks_are_what_is_missing() -> None:
     text = missing_at_start((running(0),), a_state(), {0: a_report(CheckStatus.OK)}, start_seconds=1.0)
     assert text.endswith("every node passed its checks, but not every rank started")

@@ -171,7 +171,7 @@ def test_a_gang_that_gets_no_pods_ends_with_what_was_missing_and_nothing_is_left
     limits = a_gang().limits.model_copy(update={"start_seconds": 2.0})
     stage = place.launch(a_gang(limits=limits))
     assert stage.wait(60) == 83
-    assert "node 0 never started (it has no pod); node 1 never started (it has no pod)" in stage.last_words
+    assert "nodes 0, 1 never started (it has no pod)" in stage.last_words
     assert place.left_over() == []
 
 
