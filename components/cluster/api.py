@@ -1,5 +1,6 @@
 """The only door to the `kubernetes` package: it finds the cluster and signs in; requests and answers are plain JSON."""
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -93,13 +94,10 @@ class KubernetesCluster:
             return None
 
     def list(self, kind: Kind, *, labels: str = "", fields: str = "", page: int = _PAGE) -> Listing:
-        for is_last in (False, False, True):
-            try:
+        for _ in range(2):
+            with contextlib.suppress(WatchExpired):  # the pages became too old while they were read
                 return self._list(kind, _selectors(labels, fields), page)
-            except WatchExpired:  # the pages became too old while they were read
-                if is_last:
-                    raise
-        raise AssertionError("unreachable")
+        return self._list(kind, _selectors(labels, fields), page)
 
     def _list(self, kind: Kind, query: dict[str, str], size: int) -> Listing:
         items: list[Object] = []

@@ -11,6 +11,7 @@ from components.errors import ArgosyError, Transient
 from components.runtime.log import Log
 
 _PAUSE_SECONDS = 5.0
+_EXPIRED_PAUSE_SECONDS = 0.5
 
 
 class LiveObjects:
@@ -86,8 +87,8 @@ class LiveObjects:
         while not self._closing.is_set():
             try:
                 self._follow(self._list())
-            except WatchExpired:
-                continue
+            except WatchExpired:  # or a server that forgets at once would get one list after the other
+                self._closing.wait(_EXPIRED_PAUSE_SECONDS)
             except Transient as error:
                 self._log.warning(f"cannot watch {self._kind.plural} now; going on with what was last seen",
                                   seen=str(error))  # fmt: skip

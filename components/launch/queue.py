@@ -6,8 +6,8 @@ and as a whole its quota is taken back.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
-from typing import Any
 
 from components.cluster.quantities import parse_quantity, write_quantity
 from components.contracts.gang import GenerationView
@@ -220,14 +220,14 @@ def _quota(local_queue: Object | None, cluster_queue: Object | None) -> Iterable
         for flavor in group.get("flavors") or ():
             for resource in flavor.get("resources") or ():
                 key = (str(flavor["name"]), str(resource["name"]))
-                total, mine = used.get(key, parse_quantity("0")), own.get(key, parse_quantity("0"))
+                total, mine = used.get(key, Decimal(0)), own.get(key, Decimal(0))
                 yield QuotaView(
                     resource=key[1], flavor=key[0], used=write_quantity(total), quota=str(resource["nominalQuota"]),
-                    used_by_others=None if local_queue is None else write_quantity(max(total - mine, total * 0)),
+                    used_by_others=None if local_queue is None else write_quantity(max(total - mine, Decimal(0))),
                 )  # fmt: skip
 
 
-def _usage(queue: Object | None) -> dict[tuple[str, str], Any]:
+def _usage(queue: Object | None) -> dict[tuple[str, str], Decimal]:
     """Reserved, not only in use: what waits for its admission checks holds its quota, too."""
     found = {}
     for flavor in ((queue or {}).get("status") or {}).get("flavorsReservation") or ():

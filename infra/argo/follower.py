@@ -10,6 +10,7 @@ from infra.argo.view import is_over
 
 _PAUSE_SECONDS = 0.5
 _GIVE_UP_SECONDS = 600.0
+_CLOSE_SECONDS = 2.0
 
 
 class Follower:
@@ -34,12 +35,12 @@ class Follower:
             return self._workflow
 
     def close(self) -> None:
-        """End the watch."""
+        """End the watch. A request that is under way is not waited for long: nobody reads its answer."""
         with self._lock:
             self._closed.set()
             if self._stream is not None:
                 self._stream.close()
-        self._thread.join()
+        self._thread.join(_CLOSE_SECONDS)
 
     def _keep_up(self) -> None:
         try:
