@@ -10,6 +10,9 @@ from components.cluster.kinds import Kind
 from components.errors import ArgosyError, Transient
 from components.runtime.log import Log
 
+FIRST_LOOK_SECONDS = 60.0
+"""How long whoever can do nothing without one waits for the first look."""
+
 _PAUSE_SECONDS = 5.0
 _EXPIRED_PAUSE_SECONDS = 0.5
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.cluster.base import Cluster, Object
-from components.cluster.kinds import JOB_SETS, JOBS, WORKFLOWS
+from components.cluster.gangs import gangs_of
+from components.cluster.kinds import WORKFLOWS
 from components.contracts.cluster_names import RUN_LABEL
 from components.errors import ArgosyError
 from components.ledger.ledger import Owner, is_gone, this_process
@@ -54,13 +55,6 @@ class RunsHere:
         own = self.cluster.read(WORKFLOWS, run)  # without a name of its own a run has its Workflow's
         workflows = [*self.cluster.list(WORKFLOWS, labels=f"{RUN_LABEL}={run}").items, *([own] if own else [])]
         return any(not has_ended(workflow) for workflow in workflows) or bool(gangs_of(self.cluster, run))
-
-
-def gangs_of(cluster: Cluster, run: str) -> list[str]:
-    """Names of the run's gangs that are still there, whether or not they train."""
-    kinds = (JOBS, JOB_SETS) if cluster.serves(JOB_SETS) else (JOBS,)
-    found = [item for kind in kinds for item in cluster.list(kind, labels=f"{RUN_LABEL}={run}").items]
-    return sorted({str(item["metadata"]["name"]) for item in found})
 
 
 def has_ended(workflow: Object) -> bool:

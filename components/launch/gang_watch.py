@@ -5,14 +5,12 @@ from collections.abc import Callable, Mapping
 from components.cluster.base import Cluster, Object
 from components.cluster.events import VAGUE_MESSAGES
 from components.cluster.kinds import EVENTS, NODES, PODS, Kind
-from components.cluster.live import LiveObjects
+from components.cluster.live import FIRST_LOOK_SECONDS, LiveObjects
 from components.cluster.silent import readiness, silent_nodes
 from components.contracts.cluster_names import GANG_LABEL
 from components.errors import Transient
 from components.launch.pods import MAX_TEXT, GangView, SeenPod
 from components.runtime.log import Log
-
-FIRST_LOOK_SECONDS = 60.0
 
 
 class GangWatch:

@@ -6,12 +6,12 @@ seen of it comes from watches; nothing is listed again and again.
 
 import secrets
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from components.cluster.base import AlreadyThere, Cluster, Object
-from components.cluster.kinds import DEPLOYMENTS, JOB_SETS, JOBS, PODS, SECRETS, SERVICES, Kind
-from components.cluster.live import LiveObjects
+from components.cluster.gangs import SETTLE_SECONDS, pods_left
+from components.cluster.kinds import DEPLOYMENTS, JOB_SETS, JOBS, SECRETS, SERVICES, Kind
 from components.cluster.named import missing_objects, named_objects
 from components.contracts.cluster_names import GANG_LABEL, JANITOR_NAME, RUN_LABEL
 from components.contracts.gang import AgentProcess, GangSpec
@@ -29,7 +29,7 @@ from components.launch.gang_objects import (
     secret_problems,
     service_object,
 )  # fmt: skip
-from components.launch.gang_watch import FIRST_LOOK_SECONDS, GangWatch
+from components.launch.gang_watch import GangWatch
 from components.launch.pod_template import GRACE_MARGIN_SECONDS, GangPlan, WorkflowReference, pod_template
 from components.launch.pods import agent_statuses
 from components.launch.queue import QueueStanding
@@ -39,9 +39,6 @@ from components.launch.storage_variables import handed_on
 from components.launch.strangers import require_free_names
 from components.launch.wakeup import Wakeup
 from components.runtime.log import Log
-
-_SETTLE_SECONDS = 5.0
-"""Added to a pod's grace period: what Kubernetes needs to see and say that it is gone."""
 
 _KINDS: Mapping[GangKind, Kind] = {"jobset": JOB_SETS, "job": JOBS}
 
@@ -97,7 +94,13 @@ class PodsBackend:
             for kind in kinds:
                 self._cluster.delete(kind, name, propagation="Foreground")
             self._delete(name)
-        self._wait_until_gone(earlier)
+        # Old and new ranks shall not run side by side; terms keep them apart where that cannot be had.
+        left = pods_left(
+            self._cluster, self._run, earlier, log=self._log, on_change=self._wakeup.nudge, wait=self._wakeup.wait
+        )
+        for pod in left:
+            self._log.warning(f"pod {pod['metadata']['name']} of an earlier generation is still there; it is fenced by "
+                              "its term", node=pod["spec"].get("nodeName", ""))  # fmt: skip
 
     def meeting_point(self, generation: int) -> MeetingPoint:
         gang = gang_name(self._run, generation)
@@ -164,7 +167,7 @@ class PodsBackend:
         if current is None:
             return
         self._ask_for_its_end()
-        grace = current.plan.spec.limits.stop_seconds + GRACE_MARGIN_SECONDS + _SETTLE_SECONDS
+        grace = current.plan.spec.limits.stop_seconds + GRACE_MARGIN_SECONDS + SETTLE_SECONDS
         deadline = (current.removed_at or time.monotonic()) + grace
         while living := current.watch.living_pods():
             if time.monotonic() >= deadline:
@@ -230,25 +233,6 @@ class PodsBackend:
         if self.queue is not None:
             queue = QueueWatch(self._cluster, self.queue, nudge=self._wakeup.nudge, log=self._log)
         self._current = _Current(plan, watch, queue)
-
-    def _wait_until_gone(self, gangs: Collection[str]) -> None:
-        """Old and new ranks shall not run side by side; terms keep them apart where that cannot be had."""
-        if not gangs:
-            return
-        selector = f"{RUN_LABEL}={self._run},{GANG_LABEL} in ({','.join(sorted(gangs))})"
-        live = LiveObjects(self._cluster, PODS, on_change=self._wakeup.nudge, log=self._log, labels=selector)
-        try:
-            live.wait_until_listed(FIRST_LOOK_SECONDS)
-            grace = max((float(item["spec"].get("terminationGracePeriodSeconds", 30))
-                         for item in live.snapshot()[0].values()), default=0.0)  # fmt: skip
-            deadline = time.monotonic() + grace + _SETTLE_SECONDS
-            while (left := live.snapshot()[0]) and time.monotonic() < deadline:
-                self._wakeup.wait(1.0)
-            for item in left.values():
-                self._log.warning(f"pod {item['metadata']['name']} of an earlier generation is still there; it is "
-                                  "fenced by its term", node=item.get("spec", {}).get("nodeName", ""))  # fmt: skip
-        finally:
-            live.close()
 
     # --- what must be there
 

@@ -78,7 +78,7 @@ def _why_it_may_run(held: "ClaimEntry", target: Target, argo: Argo) -> str | Non
 
 
 def _why_the_cluster_may_run_it(held: "ClaimEntry", cluster: "KubernetesCluster") -> str | None:
-    from components.launch.cluster_owner import gangs_of
+    from components.cluster.gangs import gangs_of
 
     where = f"namespace {cluster.namespace}, context {cluster.context}"
     if held.owner.cluster not in _places(cluster):

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from components.cluster.base import Cluster, Object
+from components.cluster.gangs import gang_kinds
 from components.cluster.kinds import JOB_SETS, JOBS, NODES, PODS, WORKFLOWS, Kind
-from components.cluster.live import LiveObjects
+from components.cluster.live import FIRST_LOOK_SECONDS, LiveObjects
 from components.cluster.silent import readiness, silent_nodes
 from components.contracts.clock import now_text
 from components.contracts.cluster_names import EXPERIMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL, STOP_ANNOTATION
@@ -17,7 +18,6 @@ from components.runtime.log import Log
 from infra.kubernetes.janitor.rules import Action, Limits, Memory, Sight, decide
 
 LOOK_SECONDS = 5.0
-_FIRST_LOOK_SECONDS = 60.0
 _KINDS = {"Pod": PODS, "JobSet": JOB_SETS, "Job": JOBS}
 
 
@@ -27,12 +27,11 @@ class Janitor:
     def __init__(self, cluster: Cluster, *, limits: Limits, log: Log) -> None:
         self._cluster, self._limits, self._log = cluster, limits, log
         self._memory = Memory()
-        gang_kinds = [JOBS, *([JOB_SETS] if cluster.serves(JOB_SETS) else [])]
         ours = f"{MANAGED_BY_LABEL}={MANAGED_BY}"
         self._pods = self._watch(PODS, labels=EXPERIMENT_LABEL, keep=_pod)
         self._workflows = self._watch(WORKFLOWS, keep=_workflow)
         self._nodes = self._watch(NODES, keep=readiness)
-        self._gangs = [self._watch(kind, labels=ours, keep=_gang(kind)) for kind in gang_kinds]
+        self._gangs = [self._watch(kind, labels=ours, keep=_gang(kind)) for kind in gang_kinds(cluster)]
         self._all = (self._pods, self._workflows, self._nodes, *self._gangs)
 
     def run(self, stopped: threading.Event) -> None:
@@ -41,7 +40,7 @@ class Janitor:
         Raises EnvironmentUnfit when this account may not watch what it must, Transient when no first look is had.
         """
         for live in self._all:
-            if not live.wait_until_listed(_FIRST_LOOK_SECONDS):
+            if not live.wait_until_listed(FIRST_LOOK_SECONDS):
                 raise Transient("NoAnswer", "the API server does not answer", "it is tried again")
         self._log.info("the janitor watches", namespace=self._cluster.namespace)
         while not stopped.wait(LOOK_SECONDS):
