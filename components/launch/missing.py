@@ -64,9 +64,9 @@ def _what_lacks(agent: AgentStatus, report: CheckReport | None) -> str:
     if agent.phase is AgentPhase.PENDING:
         return " never started" + (f" ({agent.waiting})" if agent.waiting else "")
     if agent.has_exited and not agent.ended_by_us:
-        return f": its agent {agent.ending()}"
+        return f": the agent {agent.ending()}"
     if report is None:
-        return ": its agent runs but has not finished its checks"
+        return ": the agent runs but has not finished its checks"
     blocking = [
         f"{result.name} {result.status.value} (measured {result.measured}, expected {result.expected})"
         for result in report.blocking

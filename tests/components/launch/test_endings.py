@@ -118,7 +118,7 @@ def test_what_was_missing_is_named_node_by_node() -> None:
     assert missing_at_start(agents, a_state(RunState.STARTING, num_joined=2), reports, start_seconds=90.0) == (
         "not all ranks were running 1m30s after the gang was created: 2 of 5 nodes joined; "
         "node 1: disk_space fail (measured 1 GiB, expected 5 GiB); node 2 never started; "
-        "node 3: its agent was killed by SIGKILL; node 4: its agent runs but has not finished its checks"
+        "node 3: the agent was killed by SIGKILL; node 4: the agent runs but has not finished its checks"
     )
 
 

@@ -105,8 +105,7 @@ def test_a_gang_that_does_not_start_in_time_is_removed_and_what_was_missing_is_s
     assert stage.wait() == 83
     assert stage.last_words == (
         "StartDeadline: not all ranks were running 500ms after the gang was created: 2 of 2 nodes joined; "
-        "node 0: its agent runs but has not finished its checks; node 1: its agent runs but has not finished its "
-        "checks; mend what is missing, or raise launch.limits.start"
+        "nodes 0, 1: the agent runs but has not finished its checks; mend what is missing, or raise launch.limits.start"
     )
     assert place.processes() == []
 
