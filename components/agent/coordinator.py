@@ -404,8 +404,9 @@ class Coordinator:
             return self._end(now) if now.seconds - self.stopping.since >= limits.stop_seconds else []
         if self.run_seconds_used(now) >= limits.run_seconds:
             text = f"the ranks have been running for {format_duration(limits.run_seconds)}, which is launch.limits.run"
-            attempt.fail(FailureKind.RUN_DEADLINE, text, now)
-            return self._stop(Stopping("RunDeadline", text, now.seconds, FailureKind.RUN_DEADLINE), now)
+            kind = FailureKind.RUN_DEADLINE
+            attempt.fail(kind, text, now)
+            return self._stop(Stopping(kind.value, text, now.seconds, kind), now)
         limit = limits.no_progress_seconds
         if self._reports_steps and now.seconds - attempt.progress_at.seconds >= limit:
             attempt.fail(FailureKind.HANG, _describe_hang(attempt, limit), now)
@@ -434,11 +435,12 @@ class Coordinator:
             case _:
                 assert attempt is not None
                 text = f"{list_nodes([rank for rank in nodes if rank not in attempt.started])} did not start the ranks"
-        verdict = Verdict(ExitCode.STOPPED, RunState.STOPPED, "StartDeadline", f"{text} within {limit}")
+        kind = FailureKind.START_DEADLINE
+        verdict = Verdict(ExitCode.STOPPED, RunState.STOPPED, kind.value, f"{text} within {limit}")
         if self.phase is not Phase.STARTING or attempt is None:
             return self._finish(verdict, now)
         self._pending = verdict
-        attempt.fail(FailureKind.START_DEADLINE, verdict.message, now)
+        attempt.fail(kind, verdict.message, now)
         return self._end(now)
 
     # --- small parts

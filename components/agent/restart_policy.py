@@ -15,12 +15,17 @@ MAX_PORT_RETRIES = 5
 
 @dataclass(frozen=True)
 class Restart:
+    """The ranks are started again."""
+
     reason: str
     charged: bool
+    """Whether it costs one of `max_restarts`."""
 
 
 @dataclass(frozen=True)
 class GiveUp:
+    """The gang ends."""
+
     exit_code: ExitCode
     reason: str
     message: str
@@ -45,14 +50,14 @@ def after_failure(failure: Failure, history: History) -> Restart | GiveUp:
     never held against the program: it may get further each time without saying so.
     """
     if failure.kind is FailureKind.START_FAILED:
-        return GiveUp(ExitCode.WORKER_FAILED, "StartFailed", failure.message)
+        return GiveUp(ExitCode.WORKER_FAILED, failure.kind.value, failure.message)
     if failure.kind is FailureKind.PORT_TAKEN and history.num_port_retries < MAX_PORT_RETRIES:
-        return Restart("PortTaken", charged=False)
+        return Restart(failure.kind.value, charged=False)
     used, budget = history.restarts_used, history.max_restarts
     if used >= budget:
         is_hang = failure.kind is FailureKind.HANG
         return GiveUp(
-            ExitCode.HANG if is_hang else ExitCode.WORKER_FAILED, "Hang" if is_hang else "WorkerFailed",
+            ExitCode.HANG if is_hang else ExitCode.WORKER_FAILED, failure.kind.value if is_hang else "WorkerFailed",
             f"{failure.message}; {used} of {budget} restarts used",
         )  # fmt: skip
     if _stands_still(history.last_steps):
