@@ -129,8 +129,17 @@ def _stages(documents: RunDocuments) -> tuple[StageView, ...]:
         if not record.task.startswith(f"{DURING_TRAINING}-") and (known is None or record.attempt >= known.attempt):
             records[record.task] = record
     nodes = {node.task: node for node in documents.engine.nodes} if documents.engine else {}
+    if "finish" not in nodes and _is_of_earlier(records.get("finish"), documents.engine):
+        del records["finish"]
     tasks = [*nodes, *sorted((task for task in records if task not in nodes), key=_place)]
     return tuple(_stage(task, nodes.get(task), records.get(task), documents.engine) for task in tasks)
+
+
+def _is_of_earlier(record: StageRecord | None, engine: EngineView | None) -> bool:
+    """Whether a Workflow before the one that runs now left that record; a run that is resumed has several."""
+    if record is None or engine is None or engine.is_over or not engine.started_at:
+        return False
+    return record.ended_at is not None and record.ended_at < engine.started_at
 
 
 def _place(task: str) -> tuple[int, int, str]:

@@ -204,7 +204,7 @@ def _raise_on_sigterm(signum: int, frame: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # raised once; a second SIGTERM must not cut the clean-up short
     if stop_requested():
         raise Stopped("StopRequested", "a stop was requested")
-    raise Interrupted("Interrupted", "SIGTERM without a stop request", "the stage is tried again")
+    raise Interrupted("Interrupted", "SIGTERM without a stop request", "unless the run was stopped, it is tried again")
 
 
 def _write_outputs(outputs: Mapping[str, str]) -> None:

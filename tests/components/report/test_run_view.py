@@ -182,6 +182,15 @@ def test_tasks_of_the_agent_are_no_stages_of_the_workflow():
     assert [stage.task for stage in view.stages] == ["shard-plan", "verify"]
 
 
+def test_how_an_earlier_workflow_ended_is_no_stage_of_the_one_that_runs():
+    records = (a_stage_record("shard-merge"), a_stage_record("finish"))
+    resumed = an_engine(a_node("preflight", "Running"), started_at=at(30))
+
+    assert [stage.task for stage in a_view(engine=resumed, stages=records).stages] == ["preflight", "shard-merge"]
+    by_storage = a_view(stages=records)
+    assert [stage.task for stage in by_storage.stages] == ["shard-merge", "finish"]
+
+
 def test_what_never_ran_is_skipped_and_what_died_with_the_engine_is_lost():
     ended = an_engine(a_node("launch", "Failed"), a_node("verify", "Pending"), phase="Failed")
     gone = an_engine(a_node("launch", "Running"), a_node("verify", "Pending"), alive=False)
