@@ -1,20 +1,26 @@
 """Which nodes do not answer. Where all are silent, or nobody could listen, nobody looked."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from components.cluster.base import Object
+from components.cluster.fields import condition, name_of
 
 REPORTING_SECONDS = 60.0
 """So long kubelets have to report to an API server that is back; 45 s were seen on a busy host."""
+
+
+def is_unready(node: Mapping[str, Any]) -> bool:
+    """Whether its kubelet does not answer or says that it is not ready."""
+    ready = condition(node, "Ready")
+    return bool(ready) and ready.get("status") != "True"
 
 
 def readiness(node: Object) -> Object:
     """All we need of an object of which large clusters have thousands, each changing every few minutes: `name` and
     `is_ready`. One that nobody has said anything about yet counts as ready.
     """
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    told = [item.get("status") for item in conditions if item.get("type") == "Ready"]
-    return {"name": node["metadata"]["name"], "is_ready": not told or told[0] == "True"}
+    return {"name": name_of(node), "is_ready": not is_unready(node)}
 
 
 def silent_nodes(nodes: Iterable[Object], *, seconds_since_away: float) -> frozenset[str]:

@@ -129,10 +129,8 @@ class FailureKind(StrEnum):
     HANG = "Hang"
     AGENT_LOST = "AgentLost"
     GUARD_LOST = "GuardLost"
-    CHECKS_FAILED = "ChecksFailed"
     START_DEADLINE = "StartDeadline"
     RUN_DEADLINE = "RunDeadline"
-    LAUNCHER_LOST = "LauncherLost"
 
 
 class Failure(Document):

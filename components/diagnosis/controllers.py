@@ -3,10 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from components.contracts.cluster_names import NODE_ANNOTATION
-from components.contracts.node_names import parse_node_name
-from components.contracts.units import format_duration
-from components.diagnosis.fields import (
+from components.cluster.fields import (
     Object,
     condition,
     event_at,
@@ -19,6 +16,9 @@ from components.diagnosis.fields import (
     parts,
     text,
 )
+from components.contracts.cluster_names import NODE_ANNOTATION
+from components.contracts.node_names import parse_node_name
+from components.contracts.units import format_duration
 from components.diagnosis.finding import Finding, Life, Seen, Urgency, one_line
 from components.diagnosis.messages import understood
 from components.diagnosis.surroundings import Surroundings, owner_job

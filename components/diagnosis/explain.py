@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
+from components.cluster.fields import Object, condition, moment, part, text
 from components.contracts.lifecycle import RunState
 from components.contracts.units import format_duration
 from components.diagnosis.controllers import explain_controllers
-from components.diagnosis.fields import Object, condition, moment, part, text
 from components.diagnosis.finding import Finding, Life, Urgency, merged
 from components.diagnosis.observed import Observed
 from components.diagnosis.pod_end import explain_ended, explain_taken

@@ -28,8 +28,8 @@ def diagnose_launch(view: RunView, stage: StageView) -> Diagnosis | None:
     if code == ExitCode.NO_PROGRESS:
         return _no_progress(view, stage)
     failure = last_failure(view)
-    if code == ExitCode.VERIFICATION_FAILED:
-        return None
+    if code == ExitCode.VERIFICATION_FAILED or stage.reason == "NodeUnfit":
+        return None  # whatever failed before, that is what ended it, and the stage names checks and nodes
     if failure is not None and (code in _OUT_OF_RESTARTS or failure.kind in _LIMITS):
         return _by_failure(view, stage, failure)
     return None
@@ -134,10 +134,6 @@ def _explain(view: RunView, failure: Failure) -> tuple[str, str, Actor, str]:
                 "GuardLost", f"the guard of {node} is gone: {failure.message}", Actor.MACHINE,
                 f"see whether something killed it (the out-of-memory killer is in `dmesg`), then {resume}",
             )  # fmt: skip
-        case FailureKind.LAUNCHER_LOST:
-            return "LauncherLost", f"the launcher was killed: {failure.message}", Actor.MACHINE, f"then {resume}"
-        case FailureKind.CHECKS_FAILED:
-            return _explain_checks(view, failure)
         case FailureKind.START_DEADLINE:
             return (
                 "StartDeadline", f"the gang did not start within {_limit(view, 'start')}: {failure.message}",
@@ -154,16 +150,7 @@ def _explain(view: RunView, failure: Failure) -> tuple[str, str, Actor, str]:
             return worker.reason, worker.cause, worker.actor, f"{worker.action}, then {resume}"
 
 
-_LIMITS = (FailureKind.START_DEADLINE, FailureKind.RUN_DEADLINE, FailureKind.CHECKS_FAILED)
-
-
-def _explain_checks(view: RunView, failure: Failure) -> tuple[str, str, Actor, str]:
-    blocking = [result for report in view.checks if report.subject != "preflight" for result in report.blocking]
-    if not blocking:
-        return "ChecksFailed", failure.message, Actor.MACHINE, f"make the node fit, then {resume_command(view)}"
-    names = ", ".join(f"{result.name} on {result.subject or 'a node'}" for result in blocking)
-    remedy = next((result.remedy for result in blocking if result.remedy), "make the node fit")
-    return "ChecksFailed", f"node checks failed: {names}", Actor.MACHINE, f"{remedy}, then {resume_command(view)}"
+_LIMITS = (FailureKind.START_DEADLINE, FailureKind.RUN_DEADLINE)
 
 
 def _claimed_elsewhere(view: RunView, stage: StageView) -> Diagnosis:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
+from components.cluster.fields import Object, part
 from components.contracts.units import format_size
 from components.diagnosis.constraints import Limit, Removal, Verdict
-from components.diagnosis.fields import Object, part
 from components.diagnosis.finding import one_line
 from components.diagnosis.node_fit import Fit, requests_of
 from components.diagnosis.verdict import Evidence

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.diagnosis.fields import Object, condition, name_of, part, parts, quantity, text
+from components.cluster.fields import Object, name_of, part, parts, quantity, text
+from components.cluster.silent import is_unready
 
 _DOWN_PREFIX = "node.kubernetes.io/"
 _FORBIDDING = ("NoSchedule", "NoExecute")
@@ -92,12 +93,6 @@ def requests_of(pod: Object) -> dict[str, float]:
     for resource, amount in initial.items():
         running[resource] = max(running.get(resource, 0.0), amount)
     return {resource: amount for resource, amount in running.items() if amount > 0}
-
-
-def is_unready(node: Object) -> bool:
-    """Whether its kubelet does not answer or says that it is not ready."""
-    ready = condition(node, "Ready")
-    return bool(ready) and ready.get("status") != "True"
 
 
 def _frozen(found: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:

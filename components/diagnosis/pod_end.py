@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from components.diagnosis.fields import (
+from components.cluster.fields import (
     Object,
     asked_to_go_at,
     condition,
@@ -14,9 +14,9 @@ from components.diagnosis.fields import (
     parts,
     text,
 )
+from components.cluster.silent import is_unready
 from components.diagnosis.finding import Finding, Life, Seen, Urgency, one_line
 from components.diagnosis.messages import understood
-from components.diagnosis.node_fit import is_unready
 from components.diagnosis.surroundings import Surroundings, containers_of, people_say, pod_object
 from components.diagnosis.verdict import Actor, Evidence
 from components.errors import ExitCode

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from components.cluster.events import VAGUE_MESSAGES
+from components.cluster.fields import Object, condition, event_at, event_began, moment, part, text
 from components.contracts.units import format_duration
-from components.diagnosis.fields import Object, condition, event_at, event_began, moment, part, text
 from components.diagnosis.finding import Finding, Life, Seen, Urgency, one_line
 from components.diagnosis.messages import understood
 from components.diagnosis.surroundings import Surroundings, containers_of, people_say, pod_object

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from components.diagnosis.fields import Object, condition, is_true, moment, name_of, number, part, parts, text
+from components.cluster.fields import Object, condition, is_true, moment, name_of, number, part, parts, text
 from components.diagnosis.finding import Finding, Life, Seen, Urgency, one_line
 from components.diagnosis.surroundings import Surroundings
 from components.diagnosis.verdict import Actor, Evidence

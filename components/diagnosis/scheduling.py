@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from components.cluster.fields import Object, condition, moment, parts, text
 from components.diagnosis.constraints import Limit, Removal, Verdict, read_verdict
-from components.diagnosis.fields import Object, condition, moment, parts, text
 from components.diagnosis.finding import Finding, Life, Urgency, one_line
 from components.diagnosis.node_counts import amount_of, counted, of_nodes, selector_of, sentence, taint_name
 from components.diagnosis.node_fit import Fit, requests_of

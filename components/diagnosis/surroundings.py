@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from components.cluster.fields import Object, event_at, name_of, part, parts, text, uid_of
 from components.contracts.cluster_names import (
     COMPLETION_INDEX_ANNOTATION,
     GANG_LABEL,
@@ -12,7 +13,6 @@ from components.contracts.cluster_names import (
     WORKFLOW_LABEL,
 )
 from components.contracts.node_names import parse_node_name
-from components.diagnosis.fields import Object, event_at, name_of, part, parts, text, uid_of
 from components.diagnosis.node_fit import Fit, fit_of
 from components.diagnosis.observed import Observed
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from components.cluster.fields import Object, asked_to_go_at, condition, moment
 from components.contracts.cluster_names import COMPLETION_INDEX_ANNOTATION
-from components.diagnosis.fields import Object, asked_to_go_at, condition, moment
 from components.errors import ExitCode
 from components.launch.backend import NODE_LOST, POD_DELETED, AgentPhase, AgentStatus, last_line
 from components.launch.pod_template import PROGRAM

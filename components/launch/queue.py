@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
+from components.cluster.fields import Object, condition
 from components.cluster.quantities import parse_quantity, write_quantity
 from components.contracts.gang import GenerationView
 from components.contracts.queue import QueueView, QuotaView
-from components.diagnosis.fields import Object, condition
 
 PREEMPTED = "Preempted"
 """Begin reason of a generation whose predecessor had to make room."""

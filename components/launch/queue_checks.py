@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from components.cluster.base import Cluster, Forbidden
+from components.cluster.fields import Object
 from components.cluster.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOAD_PRIORITIES, Kind
 from components.cluster.quantities import parse_quantity, write_quantity
 from components.contracts.pods import QueueRule
-from components.diagnosis.fields import Object
 from components.errors import BadInput, EnvironmentUnfit, Problem
 from components.launch.queue import stop_reason
 from components.runtime.log import Log

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
 from components.cluster.base import LogStream, WatchStream
-from components.contracts.cluster_names import STOP_ANNOTATION as STOP_ANNOTATION
 from components.contracts.stop import StopRequest
 
 Workflow = dict[str, Any]

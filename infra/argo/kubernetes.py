@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from components.cluster.api import KubernetesCluster
 from components.cluster.base import Forbidden, LogStream, NamespaceMissing, WatchStream
 from components.cluster.kinds import NAMESPACES, SERVICE_ACCOUNTS, WORKFLOW_TEMPLATES, WORKFLOWS
+from components.contracts.cluster_names import STOP_ANNOTATION
 from components.contracts.stop import StopRequest
 from components.errors import BadInput
-from infra.argo.argo import MAIN, STOP_ANNOTATION, Strategy, Workflow
+from infra.argo.argo import MAIN, Strategy, Workflow
 
 
 def _accounts(workflow: Workflow) -> set[str]:

@@ -11,10 +11,10 @@ from components.contracts.cluster_names import (
     INSTANCE_LABEL,
     MANAGED_BY,
     MANAGED_BY_LABEL,
+    MODEL_VERSION_LABEL,
     RUN_LABEL,
     TITLE_ANNOTATION,
 )
-from components.contracts.cluster_names import MODEL_VERSION_LABEL as MODEL_VERSION_LABEL
 from components.errors import BadInput, Problem
 from components.storage.location import S3Location, parse_location
 from infra.argo.argo import Workflow

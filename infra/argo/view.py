@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from components.contracts.clock import is_utc
-from components.contracts.cluster_names import FINISH
+from components.contracts.cluster_names import FINISH, STOP_ANNOTATION
 from components.contracts.exit_message import parse_exit_message
 from components.contracts.node_names import NodeName, parse_node_name
 from components.contracts.run_view import SUSPENDED, EngineNode, EngineView
 from components.contracts.stop import StopRequest, read_stop
 from components.errors import ExitCode
-from infra.argo.argo import STOP_ANNOTATION, Workflow
+from infra.argo.argo import Workflow
 
 _DEADLINE = re.compile(r"exceeded its deadline|longer than the specified deadline")
 _TEMPLATES_ONLY = re.compile(r"must use workflowTemplateRef|not permitted when using workflowTemplateRef")

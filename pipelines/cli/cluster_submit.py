@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from components.contracts.clock import now_text
-from components.contracts.cluster_names import EXPERIMENT_LABEL
+from components.contracts.cluster_names import EXPERIMENT_LABEL, MODEL_VERSION_LABEL
 from components.contracts.names import is_commit, is_experiment_name, new_run_name
 from components.errors import ArgosyError, BadInput, ExitCode
 from components.storage.base import open_store
 from infra.argo.argo import Argo, Workflow
 from infra.argo.content import is_edited
 from infra.argo.submission import (
-    MODEL_VERSION_LABEL,
     require_fit_for_cluster,
     workflow_from_template,
     workflow_of,

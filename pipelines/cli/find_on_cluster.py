@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from components.contracts.clock import now_text
-from components.contracts.cluster_names import EXPERIMENT_LABEL, RUN_LABEL
+from components.contracts.cluster_names import EXPERIMENT_LABEL, MODEL_VERSION_LABEL, RUN_LABEL
 from components.errors import BadInput
-from infra.argo.submission import MODEL_VERSION_LABEL, runs_selector
+from infra.argo.submission import runs_selector
 from infra.argo.submitted import WORKFLOW_NAME, Submitted, matches, submitted_run, submitted_runs
 from infra.argo.view import storage_environment_of, storage_of
 from infra.local import client

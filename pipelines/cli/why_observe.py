@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from components.cluster.base import Forbidden, NotServed
+from components.cluster.fields import name_of, parts, text, uid_of
 from components.cluster.kinds import EVENTS, JOB_SETS, JOBS, LOCAL_QUEUES, NODES, PODS, WORKLOADS, Kind
 from components.contracts.clock import now_text
 from components.contracts.cluster_names import RUN_LABEL, WORKFLOW_LABEL
-from components.diagnosis.fields import name_of, parts, text, uid_of
 from components.diagnosis.observed import Observed
 from components.diagnosis.queue import QUEUE_LABEL
 from components.diagnosis.scrub import kept, kept_view, masking, secret_values

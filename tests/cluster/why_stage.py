@@ -14,9 +14,9 @@ from typing import Any
 import yaml
 
 from components.cluster.api import KubernetesCluster
+from components.cluster.fields import name_of, quantity
 from components.cluster.kinds import JOB_SETS, JOBS, NODES, PODS, WORKFLOWS
 from components.contracts.cluster_names import RUN_LABEL
-from components.diagnosis.fields import name_of, quantity
 from tests.cluster.why_cases import DEVICES, NUM_DEVICES, Case, Manifest, gang, workflow
 
 BASE = os.environ.get("ARGOSY_WHY_NAMESPACE") or f"why-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"

@@ -84,11 +84,12 @@ TABLE = [
          "correct launch.command, then submit again"),
     ),
     (
-        "node checks inside the gang",
-        failed("launch", 80, reason="NodeUnfit", message="NodeUnfit: node 1", checks=(
-            a_check_report(a_check("memory", scope="node", subject="box"), subject="node-1"),),
-            gangs=(a_gang(RunState.FAILED, attempts=(a_failed_attempt(a_failure(FailureKind.CHECKS_FAILED)),)),)),
-        ("ChecksFailed", Actor.MACHINE, "node checks failed: memory on box", "free memory"),
+        "node checks inside the gang, after a rank had failed in the generation before",
+        failed("launch", 93, reason="NodeUnfit", message="NodeUnfit: node 1 is unfit: memory fail",
+               fix="have the machine looked at", gangs=(
+                   a_gang(RunState.FAILED, attempts=(a_failed_attempt(a_failure()),)),
+                   a_gang(RunState.FAILED, generation=1, attempts=()),)),
+        ("NodeUnfit", Actor.MACHINE, "node 1 is unfit: memory fail", "have the machine looked at"),
     ),
     # Worker failures
     (

@@ -1,9 +1,10 @@
 """Reads fields of the cluster's objects, which may lack anything and hold anything: a wrong shape reads as absent."""
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+
+from components.cluster.quantities import parse_quantity
 
 Object = Mapping[str, Any]
 
@@ -93,16 +94,9 @@ def event_began(event: Object) -> datetime | None:
     return min(known, default=None) or event_at(event)
 
 
-_QUANTITY = re.compile(r"([+-]?\d+(?:\.\d+)?)(?:e([+-]?\d+)|(m|k|[MGTPE]|Ki|[MGTPE]i))?")
-_FACTORS = {
-    "m": 0.001, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18, "Ki": 2**10, "Mi": 2**20,
-    "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60,
-}  # fmt: skip
-
-
 def quantity(value: Any) -> float:
     """`500m`, `2Gi`, `8`: an amount of a resource; 0 when it cannot be read."""
-    match = _QUANTITY.fullmatch(str(value).strip())
-    if match is None:
+    try:
+        return float(parse_quantity(str(value).strip()))
+    except (ValueError, ArithmeticError):
         return 0.0
-    return float(match[1]) * (10.0 ** int(match[2]) if match[2] else _FACTORS.get(match[3] or "", 1))
