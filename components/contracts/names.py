@@ -1,5 +1,6 @@
 """Who is who: the names of experiments, runs, gangs and checkpoints, and the rules they obey."""
 
+import hashlib
 import re
 import secrets
 from typing import Annotated
@@ -46,6 +47,16 @@ def is_commit(text: str) -> bool:
 def new_run_name(experiment: str) -> str:
     """`<experiment>-<5 chars>`, chosen once at submit and kept by retries, adoption and resume."""
     return f"{experiment}-{''.join(secrets.choice(_ALPHABET) for _ in range(5))}"
+
+
+def next_workflow_name(run: str, *, after: str, minute: str) -> str:
+    """`<run>-<5 chars>`: the Workflow that takes the run up after another one.
+
+    Whoever does so at the same time gets the same name, so that only one of them is created.
+    """
+    digest = int.from_bytes(hashlib.sha256(f"{run}\n{after}\n{minute}".encode()).digest())
+    places = [len(_ALPHABET) ** power for power in range(5)]
+    return f"{run}-{''.join(_ALPHABET[digest // place % len(_ALPHABET)] for place in places)}"
 
 
 def gang_name(run: str, generation: int) -> str:

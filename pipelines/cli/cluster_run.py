@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from components.cluster.base import AlreadyThere
 from components.contracts.clock import now_text, parse_utc
 from components.contracts.cluster_names import RUN_LABEL
-from components.contracts.names import new_run_name
+from components.contracts.names import next_workflow_name
 from components.contracts.run_view import NOT_TAKEN_UP
 from components.contracts.stop import StopRequest
 from components.errors import ArgosyError, BadInput
@@ -215,10 +216,14 @@ class ClusterRun:
     def resume(self) -> None:
         """Submit the run again as another Workflow, whose finished stages return what they published, and follow it.
 
-        Made of the newest Workflow, or of the description when none is left. Raises BadInput without either.
+        Made of the newest Workflow, or of the description when none is left. Raises BadInput without either, and when
+        somebody else was quicker.
         """
         found = self.workflows()
-        name = new_run_name(self.name)
+        if found and not is_over(found[-1]):
+            raise BadInput("StillRunning", f"run {self.name} is running", f"see `status {self.name}`")
+        last = str(found[-1]["metadata"]["uid"]) if found else ""
+        name = next_workflow_name(self.name, after=last, minute=now_text()[: len("2026-11-29T18:00")])
         if found:
             workflow = workflow_again(found[-1], name=name)
         elif self.submitted.description:
@@ -234,7 +239,11 @@ class ClusterRun:
         else:
             fix = "submit it anew; checkpoints of the same experiment and model version are found"
             raise BadInput("WorkflowGone", f"no Workflow of run {self.name} is left in {self.argo.place}", fix)
-        self.argo.create(workflow)
+        try:
+            self.argo.create(workflow)
+        except AlreadyThere as error:
+            seen = f"somebody else resumed run {self.name} just now, as Workflow {name}"
+            raise BadInput("StillRunning", seen, f"see `status {self.name}`") from error
         self.follow(name)
 
     def keep_up(self) -> None:

@@ -17,7 +17,7 @@ from components.contracts.stop import StopRequest
 from components.report.report_files import write_report
 from components.storage.s3 import S3Store
 from pipelines.cli.main import run
-from tests.fakes.api_server import FakeApiServer, answer, api_server, let_through
+from tests.fakes.api_server import Asked, FakeApiServer, Handler, answer, api_server, let_through
 from tests.fakes.argo_server import ArgoHandler
 from tests.fakes.s3_server import S3Server
 from tests.pipelines.test_command_line import imported_by
@@ -160,6 +160,43 @@ def test_a_resumed_run_is_another_workflow_of_the_same_run(shell: Shell) -> None
     again = next(item for item in shell.workflows() if item["metadata"]["name"] != name)
     assert again["metadata"]["labels"]["argosy.dev/run"] == name
     assert again["spec"] == shell.workflow(name)["spec"]
+
+
+def test_of_two_that_resume_a_run_at_once_one_is_told_that_it_runs(either_shell: Shell) -> None:
+    shell = either_shell
+    name = shell.submit()
+    shell.becomes(name, "Failed", a_pod(name, "preflight", "Failed"))
+
+    def somebody_is_quicker(handler: Handler, asked: Asked) -> bool:
+        if asked.method == "POST":
+            body = asked.body.get("workflow", asked.body)
+            shell.server.put(f"{FOLDER}/{body['metadata']['name']}", {"metadata": dict(body["metadata"]), "spec": {}})
+        else:
+            shell.server.faults.append(somebody_is_quicker)
+        return False
+
+    shell.server.faults.append(somebody_is_quicker)
+    code, text = shell("resume", name, "--detach")
+
+    assert code == 78
+    assert f"StillRunning: somebody else resumed run {name} just now, as Workflow {name}-" in text
+    assert len(shell.workflows()) == 2
+
+
+def test_a_run_that_somebody_resumed_a_moment_ago_is_not_resumed_again(shell: Shell) -> None:
+    name = shell.submit()
+    shell.becomes(name, "Failed", a_pod(name, "preflight", "Failed"))
+    theirs = {"name": f"{name}-bbbbb", "labels": {"argosy.dev/run": name}, "creationTimestamp": "2126-11-29T18:00:00Z"}
+
+    def is_resumed_meanwhile(handler: Handler, asked: Asked) -> bool:
+        shell.server.put(f"{FOLDER}/{name}-bbbbb", {"metadata": theirs, "spec": {}, "status": {"phase": "Running"}})
+        return False
+
+    shell.server.faults += [let_through, is_resumed_meanwhile]
+    code, text = shell("resume", name, "--detach")
+
+    assert (code, text.splitlines()[-1]) == (78, f"StillRunning: run {name} is running; see `status {name}`")
+    assert len(shell.workflows()) == 2
 
 
 def test_a_run_whose_workflows_are_gone_is_resumed_from_its_description(shell: Shell) -> None:
