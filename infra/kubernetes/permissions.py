@@ -48,7 +48,7 @@ _EXECUTOR = Rule("argoproj.io", ("workflowtaskresults",), ("create", "patch"), "
 _WORKFLOWS = ("argoproj.io", ("workflows",))
 
 _WHY = (
-    Rule("", ("pods", "events"), ("list",), "why: what waits, and what is said about it"),
+    Rule("", ("pods", "events"), ("list",), "why: what waits, and what is said about it; pods: logs as well"),
     Rule("batch", ("jobs",), ("list",), "why a gang lacks pods"),
     Rule("jobset.x-k8s.io", ("jobsets",), ("list",), "why a gang does not begin"),
     Rule("kueue.x-k8s.io", ("workloads",), ("list",), "why a gang stays in its queue"),
@@ -89,11 +89,12 @@ JANITOR = Account(
 )
 SUBMITTER = Account(
     "argosy-submitter",
-    "people and CI: submit, status, logs, why, stop, resume, runs with --target kubernetes",
+    "people and CI: submit, status, logs, why, stop, resume, runs with --target kubernetes or argo-server",
     (
         Rule(*_WORKFLOWS, ("create", "get", "list", "watch", "patch"), "submit, follow, stop"),
         Rule("argoproj.io", ("workflowtemplates",), ("get",), "submit --from-template"),
-        Rule("", ("pods/log",), ("get",), "logs of a stage that is still running"),
+        Rule("", ("pods/log",), ("get",), "logs of stages"),
+        Rule("", ("pods",), ("watch",), "logs through the Argo Server, which finds the pods in the caller's name"),
         Rule("apps", ("deployments",), ("get",), "is there a janitor", names=(JANITOR_NAME,)),
         Rule("kueue.x-k8s.io", ("localqueues",), ("get", "list"), "is there such a queue, is it open"),
         *_WHY,

@@ -5,6 +5,7 @@ Each account is made as often as it has verbs, each time without one; then the c
 
 import io
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -41,10 +42,11 @@ from components.ledger.ledger import this_process
 from components.runtime.log import Log
 from infra.argo.follower import Follower
 from infra.argo.kubernetes import ArgoByKubernetes
+from infra.argo.server import ArgoByServer
 from infra.kubernetes.janitor.loop import Janitor
 from infra.kubernetes.janitor.rules import Action, Limits
 from infra.kubernetes.permissions import JANITOR, LAUNCHER, SUBMITTER, Account, role
-from tests.cluster.place import Place
+from tests.cluster.place import HAS_SERVER, Place
 
 pytestmark = pytest.mark.platform
 
@@ -92,6 +94,7 @@ class Acting:
     """One account, lacking a verb, and what was logged while it acted."""
 
     cluster: KubernetesCluster
+    token: str
     text: io.StringIO
 
     @property
@@ -148,7 +151,9 @@ def _token(place: Place, name: str) -> str:
 @pytest.fixture
 def acting(request: pytest.FixtureRequest, accounts: dict[str, Path]) -> Acting:
     case: Case = request.getfixturevalue("case")
-    return Acting(KubernetesCluster.connect(kubeconfig=str(accounts[str(case)])), io.StringIO())
+    path = accounts[str(case)]
+    token = json.loads(path.read_text())["users"][0]["user"]["token"]
+    return Acting(KubernetesCluster.connect(kubeconfig=str(path)), token, io.StringIO())
 
 
 @pytest.fixture
@@ -214,7 +219,9 @@ def _fails_naming(case: Case, act: Callable[[], object], acting: Acting) -> None
     except ArgosyError as error:
         acting.text.write(f"{error}\n")
     name = f"{case.resource}.{case.group}" if case.group else case.resource
-    assert f"may not {case.verb} {name}" in acting.says(), acting.says()[-3000:]
+    ours = f"may not {case.verb} {name}"
+    of_server = f'a Role with verb "{case.verb}" on "{case.resource}" of API group "{case.group}" for the token'
+    assert ours in acting.says() or of_server in acting.says(), acting.says()[-3000:]
 
 
 def _served(place: Place, kind: Kind) -> None:
@@ -265,6 +272,8 @@ def test_people_need_each_of_their_verbs(case: Case, acting: Acting, place: Plac
                 argo.end(gang, strategy="Stop", request=StopRequest(by="test"))
             case "workflowtemplates", "get":
                 argo.template("none")
+            case "pods", "watch":
+                _logs_by_server(place, acting.token, gang)
             case "pods/log", "get":
                 argo.logs(gang, "none", follow=False)
             case "deployments", "get":
@@ -277,6 +286,34 @@ def test_people_need_each_of_their_verbs(case: Case, acting: Acting, place: Plac
                 _use(acting.cluster, kind, verb)
 
     _fails_naming(case, act, acting)
+
+
+NEEDED_BY_LOGS = (("workflows", "get"), ("workflows", "watch"), ("pods", "list"), ("pods", "watch"))
+"""Of Argo Server, which asks in the caller's name."""
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in cases(SUBMITTER) if (case.resource, case.verb) in NEEDED_BY_LOGS], ids=str
+)
+def test_logs_through_the_argo_server_need_each_of_these_verbs(
+    case: Case, acting: Acting, place: Place, gang: str
+) -> None:
+    _fails_naming(case, lambda: _logs_by_server(place, acting.token, gang), acting)
+
+
+def _logs_by_server(place: Place, token: str, workflow: str) -> None:
+    """Follow the logs of a Workflow that has no pods, until it is told that this is not allowed."""
+    if not HAS_SERVER:
+        pytest.skip("ARGO_SERVER names no Argo Server")
+    place.cluster.create(WORKFLOWS, {"metadata": {"name": workflow}, "spec": {"suspend": True}})
+    argo = ArgoByServer.connect(
+        url=f"https://{os.environ['ARGO_SERVER']}", namespace=place.namespace, token=token,
+        ca_file=os.environ.get("ARGO_SERVER_CA", ""),
+    )  # fmt: skip
+    stream = argo.logs(workflow, "none", follow=True)
+    assert stream is not None
+    with stream:
+        next(iter(stream), None)
 
 
 def _use(cluster: KubernetesCluster, kind: Kind, verb: str) -> None:

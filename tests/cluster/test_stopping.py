@@ -74,6 +74,16 @@ def test_the_argo_ui_tells_how_far_a_long_stage_is(begun: Begun) -> None:
     assert 0 < int(progress.partition("/")[0]) < total
 
 
+@pytest.mark.skipif(not HAS_SERVER, reason="ARGO_SERVER names no Argo Server")
+def test_logs_through_the_argo_server_show_ended_and_running_stages_with_the_role_for_people(begun: Begun) -> None:
+    run = begun.stopped
+    for stage in ("preflight", "launch"):  # one has ended, one runs
+        done = run.command("logs", run.name, "--stage", stage)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f" {stage}  " in done.stdout
+    assert run.nodes()["launch(0)"]["phase"] == "Running"
+
+
 def test_stop_lets_ranks_save_and_resume_goes_on_from_there(place: Place, begun: Begun, figure: Figure) -> None:
     run = begun.stopped
     at = time.monotonic()
