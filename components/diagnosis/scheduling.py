@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from components.cluster.avoidance import avoided_nodes, avoiding
 from components.cluster.fields import Object, condition, moment, parts, text
 from components.diagnosis.constraints import Limit, Removal, Verdict, read_verdict
 from components.diagnosis.finding import Finding, Life, Urgency, one_line
@@ -49,10 +50,12 @@ def explain_unscheduled(
     return _by_constraint(pod, who, verdict, fit, since, facts, message)
 
 
-def explain_message(message: str, who: str) -> Finding:
-    """The same from the scheduler's message alone."""
+def explain_message(message: str, who: str, *, avoided: Sequence[str] = ()) -> Finding:
+    """The same from the scheduler's message alone, and the nodes that the pod has to avoid."""
     verdict = read_verdict(message)
-    return _by_constraint({}, who, verdict, None, None, counted(verdict), message)
+    return _by_constraint(
+        {"spec": {"affinity": avoiding(avoided)}}, who, verdict, None, None, counted(verdict), message
+    )
 
 
 def is_accelerator(resource: str) -> bool:
@@ -107,6 +110,12 @@ def _of_limit(pod: Object, lead: Removal, fit: Fit | None, found: _Maker, counts
             return found(
                 "NodesDown", f"{{who}} waits for nodes that do not answer or are cordoned: {counts}", Actor.PLATFORM,
                 "bring those nodes back or uncordon them", Urgency.PASSING,
+            )  # fmt: skip
+        case Limit.SELECTOR if avoided := avoided_nodes(pod):
+            return found(
+                "NodesAvoided", f"{{who}} has to avoid nodes that were found unfit or lost before "
+                f"({', '.join(avoided[:8])}{'…' if len(avoided) > 8 else ''}), and finds no other: {counts}",
+                Actor.PLATFORM, "mend these nodes, or add or free others, then resume the run", Urgency.PASSING,
             )  # fmt: skip
         case Limit.SELECTOR:
             is_empty = fit is not None and not fit.num_selected

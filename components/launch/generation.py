@@ -22,7 +22,7 @@ from components.launch.gang import (
     next_action,
 )
 from components.launch.history import History, read_gang_state
-from components.launch.missing import Complaints, missing_at_start, read_node_checks
+from components.launch.missing import Complaints, missing_at_start, read_node_checks, what_it_avoids
 from components.launch.narration import Narrator
 from components.launch.queue import PREEMPTED, SUSPENDED, QueuePhase, QueueStanding, requeue_seconds
 from components.launch.relay import LogRelay
@@ -247,7 +247,9 @@ class Generation:
             reports = read_node_checks(
                 self._around.store, spec.run, generation=spec.generation, num_nodes=spec.num_nodes
             )
-            self._missing = missing_at_start(agents, self._state, reports, start_seconds=spec.limits.start_seconds)
+            self._missing = missing_at_start(
+                agents, self._state, reports, start_seconds=spec.limits.start_seconds
+            ) + what_it_avoids(self._view, self._history.generations)
         if cause in _THE_QUEUES:
             self._missing = self._told_by_queue()
         if cause in _TAKEN and _any_runs(agents):

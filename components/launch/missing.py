@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from components.contracts.checks import CheckReport
-from components.contracts.gang import GangState
+from components.contracts.gang import GangState, GenerationView
 from components.contracts.layout import node_checks_key
 from components.contracts.units import format_duration
 from components.errors import ArgosyError
 from components.launch.backend import AgentPhase, AgentStatus
+from components.launch.pods import MAX_TEXT
 from components.runtime.log import Log
 from components.storage.base import ObjectStore
 
@@ -72,6 +73,15 @@ def _what_lacks(agent: AgentStatus, report: CheckReport | None) -> str:
         for result in report.blocking
     ]
     return f": {', '.join(blocking)}" if blocking else ""
+
+
+def what_it_avoids(view: GenerationView, before: Sequence[GenerationView]) -> str:
+    """Nodes that the generation must not run on, and what had been wrong; empty for none. To follow the verdict."""
+    names, last = view.excluded_nodes, before[-1].message if before else ""
+    if not names:
+        return ""
+    more = f" and {len(names) - _MAX_NODES} more" if len(names) > _MAX_NODES else ""
+    return f"; it had to avoid {', '.join(names[:_MAX_NODES])}{more} after {view.begin_reason}: {last[:MAX_TEXT]}"
 
 
 class Complaints:

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from components.cluster.avoidance import avoiding
 from components.contracts.cluster_names import (
     EXPERIMENT_LABEL,
     FORCE_AFTER_ANNOTATION,
@@ -134,7 +135,7 @@ def pod_template(plan: GangPlan) -> Manifest:
         "priorityClassName": options.priority_class,
         "schedulerName": options.scheduler_name,
         "runtimeClassName": options.runtime_class,
-        "affinity": _avoiding(plan.excluded_nodes),
+        "affinity": avoiding(plan.excluded_nodes),
     }
     spec.update({key: value for key, value in optional.items() if value})
     spec = patched(spec, options.patch or {})
@@ -276,12 +277,3 @@ def _spread(plan: GangPlan) -> Manifest:
         "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": {GANG_LABEL: plan.name}},
     }  # fmt: skip
-
-
-def _avoiding(nodes: tuple[str, ...]) -> Manifest:
-    """By the node's own name: its hostname label may say something else. One name an expression is the API's rule."""
-    if not nodes:
-        return {}
-    fields = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in sorted(nodes)]
-    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}

@@ -4,6 +4,7 @@ What a real cluster showed lies in `cases/`; these are from documented shapes, a
 """
 # ruff: noqa: E501 -- the sentences stand as they are said
 
+from components.cluster.avoidance import avoiding
 from components.contracts.gang import FailureKind
 from components.contracts.lifecycle import RunState
 from components.diagnosis.observed import Observed
@@ -131,6 +132,10 @@ ROWS: tuple[Row, ...] = (
         "0/3 nodes are available: 2 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 1 node(s) "
         "didn't match Pod's node affinity/selector.", spec={"nodeSelector": {"pool": "a"}})), "SelectorMatchesNoNode", "you",
      ("pool=a",)),
+    ("all nodes were found unfit before", evidence(unscheduled(
+        "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.",
+        spec={"affinity": dict(avoiding(["g0", "g1"]))}), nodes=tuple(a_cluster_node(f"g{n}") for n in range(2))),
+     "NodesAvoided", "admin", ("g0, g1",)),
     ("cordoned nodes", evidence(unscheduled("0/2 nodes are available: 2 node(s) were unschedulable.")), "NodesDown",
      "admin", ()),
     ("too many pods", evidence(unscheduled("0/2 nodes are available: 2 Too many pods.")), "NodesFull", "wait", ()),

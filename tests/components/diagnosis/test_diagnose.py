@@ -375,6 +375,26 @@ TABLE = [
         ("GpuShortage", Actor.NOBODY, "given up 5m after its start", "wait"),
     ),
     (
+        "every node that would do was found unfit before",
+        a_view(
+            engine=an_engine(a_node("shard-plan"), a_node("launch", "Running"), a_node("verify", "Pending")),
+            launch=a_launch(
+                RunState.STARTING, message="2 of 2 nodes did not start yet; node 0: Unschedulable: 0/2 nodes are "
+                "available: 2 node(s) didn't match Pod's node affinity/selector.",
+                generations=(GenerationView(generation=1, created_at=at(20), excluded_nodes=("box-1", "box-2")),),
+            ),
+        ),
+        ("NodesAvoided", Actor.PLATFORM, "found unfit or lost before (box-1, box-2)", "mend these nodes"),
+    ),
+    (
+        "the launcher was replaced while the gang trains",
+        a_view(
+            engine=an_engine(a_node("shard-plan"), a_node("launch", "Pending")), gangs=(a_gang(),),
+            launch=a_launch(backend="jobset", generations=(GenerationView(generation=0, created_at=at(20)),)),
+        ),
+        ("Training", Actor.NOBODY, "the ranks train", "wait"),
+    ),
+    (
         "the launcher was away while the gang started",
         launching(a_gang(), launch=a_launch(RunState.STARTING, message="1 of 2 nodes did not start yet; node 1: x")),
         ("Training", Actor.NOBODY, "the ranks train", "wait"),

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from components.launch.backend import AgentPhase, AgentStatus
-from components.launch.missing import Complaints
+from components.launch.missing import Complaints, what_it_avoids
 from components.runtime.log import Log
-from tests.components.launch.values import running
+from tests.components.launch.values import a_generation, running
 
 NO_PLACE = "Unschedulable: 0/3 nodes are available: 3 Insufficient cpu."
 NO_IMAGE = "program: ErrImagePull: failed to pull hub/a:1"
@@ -62,3 +62,12 @@ def test_an_image_that_is_tried_again_and_again_is_one_complaint_until_something
 def test_it_is_over_when_all_have_started(look: Seen) -> None:
     assert look(waits(0, NO_PLACE)) != ""
     assert look(running(0)) == ""
+
+
+def test_the_verdict_says_which_nodes_a_gang_had_to_avoid_and_why() -> None:
+    before = a_generation(message="node 1 is unfit: memory fail")
+    after = a_generation(1, begin_reason="NodeUnfit", excluded_nodes=("box-1", "box-2"))
+    assert what_it_avoids(before, ()) == ""
+    assert what_it_avoids(after, (before,)) == (
+        "; it had to avoid box-1, box-2 after NodeUnfit: node 1 is unfit: memory fail"
+    )
