@@ -51,7 +51,7 @@ def status_lines(view: RunView, diagnosis: Diagnosis, now: datetime) -> list[str
     """What `status` prints."""
     lines = [f"{view.run}  {view.state.value}" + (f"  exit code {view.exit_code}" if view.exit_code else "")]
     if diagnosis.reason != "Succeeded":
-        lines.append(headline(diagnosis))
+        lines += [headline(diagnosis), *_fault_lines(diagnosis)]
     lines.append("")
     lines += table([("STAGE", "STATE", "ATTEMPTS", "TIME", ""), *stage_rows(view, now)])
     lines.append("")
@@ -79,7 +79,7 @@ def last_words(view: RunView, diagnosis: Diagnosis, repeat: str | None) -> list[
         lines = [f"{view.run} succeeded: {diagnosis.cause}"]
     else:
         lines = [headline(diagnosis), f"{view.run} {view.state.value.lower()}, exit code {view.exit_code}"]
-        lines += [f"  - {in_this_shell(plain_line(fault))}" for fault in _faults(diagnosis)]
+        lines += _fault_lines(diagnosis)
         lines += [f"  | {plain_line(item.value)}" for item in diagnosis.evidence if item.field == "last lines"]
     known = list(facts(view))
     width = max(len(name) for name, _ in [*known, ("resume", "")])
@@ -94,10 +94,11 @@ def last_words(view: RunView, diagnosis: Diagnosis, repeat: str | None) -> list[
     return [line.rstrip() for line in lines]
 
 
-def _faults(diagnosis: Diagnosis) -> list[str]:
+def _fault_lines(diagnosis: Diagnosis) -> list[str]:
     """What the headline only counts: every fault of a bad input or an unfit machine."""
     faults = [item.value for item in diagnosis.evidence if item.field == "fault"]
-    return [] if diagnosis.reason == "ChecksFailed" and len(faults) == 1 else faults
+    is_told = diagnosis.reason == "ChecksFailed" and len(faults) == 1
+    return [] if is_told else [f"  - {in_this_shell(plain_line(fault))}" for fault in faults]
 
 
 def headline(diagnosis: Diagnosis) -> str:

@@ -276,6 +276,7 @@ def test_a_refused_input_ends_with_every_fault_not_with_their_number():
         "  - a.txt: cannot be read",
         "  - b: its name is not UTF-8",
     ]
+    assert status_lines(view, diagnose(view, NOW), NOW)[1:4] == [lines[0], *lines[2:4]]
 
 
 def test_deleted_is_what_this_run_deleted_whoever_made_it():
