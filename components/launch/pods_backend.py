@@ -261,7 +261,7 @@ class PodsBackend:
                 "NoJanitor",
                 f"lost_node is force_after, but Deployment {JANITOR_NAME} in namespace {self._cluster.namespace} "
                 + ("has no pod that is ready" if found else "does not exist"),
-                "install infra/kubernetes/janitor there, or use `lost_node: {policy: wait}` or fail",
+                "install infra/kubernetes/janitor there, or submit anew with `lost_node: {policy: wait}` or fail",
             )  # fmt: skip
 
 

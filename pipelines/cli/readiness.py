@@ -52,5 +52,5 @@ def require_janitor(cluster: "KubernetesCluster", *, told: Callable[[str], objec
             "NoJanitor",
             f"launch.lost_node is force_after, but Deployment {JANITOR_NAME} does not exist in namespace "
             f"{cluster.namespace}",
-            "install infra/kubernetes/janitor there, or use `lost_node: {policy: wait}` or fail",
+            "install infra/kubernetes/janitor there, or submit anew with `lost_node: {policy: wait}` or fail",
         )  # fmt: skip
