@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 def find_run(name: str | None, place: PlaceOptions) -> "LocalRun | ClusterRun":
     """The run of that name, or the latest one. Raises BadInput that suggests the nearest names.
 
-    A run that was submitted from here is found wherever it is; `place` says where else to look.
+    A run that was submitted from here is found wherever it is, unless `place` says where to look.
     """
     home, target = client.home(), resolve_target(place)
-    here = {} if place.target not in (None, "local") else {run.name: run for run in local_runs()}
+    here = {} if place.is_of_cluster else {run.name: run for run in local_runs()}
     if name in here:
         return here[name]
     noted = _noted(str(home))
@@ -31,6 +31,9 @@ def find_run(name: str | None, place: PlaceOptions) -> "LocalRun | ClusterRun":
         if found is not None and not (newest and newest[-1].info.created_at > found.submitted.created_at):
             return found
     if name is None:
+        if place.is_of_cluster and noted:
+            fix = "say its name; `runs` lists those of a cluster"
+            raise BadInput("NoRuns", f"no run was submitted from here to {place}", fix)
         if not here:
             raise BadInput("NoRuns", f"there are no runs in {home}", "start one with `submit`")
         return list(here.values())[-1]

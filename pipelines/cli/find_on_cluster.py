@@ -25,19 +25,22 @@ _IF_DELETED = (
 
 
 def find_cluster_run(name: str, target: Target) -> ClusterRun | None:
-    """The run of that name, or None where neither this machine's notes nor, unless it is local, `target` know it."""
+    """The run of that name, or None where neither this machine's notes nor, unless it is local, `target` know it.
+
+    What the command line says of its place goes before what was noted.
+    """
     if not re.fullmatch(WORKFLOW_NAME, name):  # it would become part of a path, and of a label selector
         raise BadInput("NoSuchRun", f"no run can be called {name[:100]!r}", "`runs` lists those there are")
     submitted = submitted_run(client.home(), name)
     if submitted is not None:
-        return ClusterRun(submitted, target)
+        return _noted(submitted, target)
     return None if target.is_local else _run_of_others(name, target)
 
 
 def latest_submitted(target: Target) -> ClusterRun | None:
-    """The run that was submitted from here last."""
-    found = submitted_runs(client.home())
-    return ClusterRun(found[-1], target) if found else None
+    """The run that was submitted from here last, of those in the cluster and namespace that the command line says."""
+    found = [item for item in submitted_runs(client.home()) if not target.is_elsewhere(item.place)]
+    return _noted(found[-1], target) if found else None
 
 
 def cluster_runs(target: Target) -> list[ClusterRun]:
@@ -59,19 +62,33 @@ def run_of(workflow: "Workflow") -> str:
     return str((workflow["metadata"].get("labels") or {}).get(RUN_LABEL) or workflow["metadata"]["name"])
 
 
-def _run_of_others(name: str, target: Target) -> ClusterRun:
+def _noted(submitted: Submitted, target: Target) -> ClusterRun:
+    """The run where it was submitted to, or where the command line says."""
+    place = submitted.place
+    if not (target.is_another_door(place) or target.is_elsewhere(place)):
+        return ClusterRun(submitted, target)
+    where = f"namespace {place.namespace} through {place.target}{f' {place.context or place.server}'.rstrip()}"
+    otherwise = f"it was submitted to {where}: to look there, leave {target.given} out"
+    return _run_of_others(submitted.run, target.instead_of(place), otherwise=otherwise)
+
+
+def _run_of_others(name: str, target: Target, *, otherwise: str = _IF_DELETED) -> ClusterRun:
     argo = target.connect()
     found = by_age(argo.list(labels=runs_selector(name)))
     workflow = found[-1] if found else argo.read(name)
     if workflow is None:
         argo.require_namespace()
-        raise BadInput("NoSuchRun", f"there is no Workflow of a run {name} in {argo.place}", _IF_DELETED)
+        raise BadInput("NoSuchRun", f"there is no Workflow of a run {name} in {argo.place}", otherwise)
     return _found(run_of(workflow), workflow, target, argo)
 
 
 def _found(name: str, workflow: "Workflow", target: Target, argo: "Argo") -> ClusterRun:
-    submitted = submitted_run(client.home(), name)
-    if submitted is None or not matches(submitted.place, target.place(argo)):
+    submitted, place = submitted_run(client.home(), name), target.place(argo)
+    if submitted is not None and not matches(submitted.place, place):
+        # Another door to the same run, or a run that has its name and nothing else in common.
+        is_same = storage_of(workflow) == submitted.storage
+        submitted = submitted.model_copy(update={"place": place}) if is_same else None
+    if submitted is None:
         submitted = _submitted_of(name, workflow, target, argo)
     run = ClusterRun(submitted, target, known=workflow)
     run.argo = argo

@@ -33,6 +33,14 @@ class PlaceOptions:
     namespace: str | None = None
     server: str | None = None
 
+    def __str__(self) -> str:
+        return " ".join(f"--{name} {value}" for name, value in vars(self).items() if value)
+
+    @property
+    def is_of_cluster(self) -> bool:
+        """Whether it says, with or without a target, that a cluster is meant."""
+        return self.target not in (None, "local") or bool(self.context or self.namespace or self.server)
+
 
 @dataclass(frozen=True)
 class Target:
@@ -51,8 +59,12 @@ class Target:
     ca_file: str = ""
     skip_verify: bool = False
     instance_id: str = ""
-    is_namespace_given: bool = False
-    """On the command line."""
+    given: PlaceOptions = PlaceOptions()
+
+    @property
+    def is_namespace_given(self) -> bool:
+        """On the command line."""
+        return bool(self.given.namespace)
 
     @property
     def is_local(self) -> bool:
@@ -101,6 +113,31 @@ class Target:
         return replace(
             self, name=place.target, namespace=place.namespace, context=place.context, server=place.server,
             kubeconfig=place.kubeconfig or self.kubeconfig,
+        )  # fmt: skip
+
+    def is_another_door(self, place: "Place") -> bool:
+        """Whether the command line says another way in than `place` has. What the environment and files say is for
+        runs that begin.
+        """
+        given = self.given
+        return bool(given.target or given.context or given.server) and self.name != place.target
+
+    def is_elsewhere(self, place: "Place") -> bool:
+        """Whether the command line says another cluster or namespace than `place`, as far as both can be compared."""
+        said = (self.given.namespace, self.given.context, _address(self.given.server or ""))
+        noted = (place.namespace, place.context, _address(place.server))
+        return any(one and other and one != other for one, other in zip(said, noted, strict=True))
+
+    def instead_of(self, place: "Place") -> "Target":
+        """Where the command line says; as in `place` is what it leaves open."""
+        given, noted = self.given, self.at(place)
+        if self.is_another_door(place):
+            return replace(self, namespace=given.namespace or place.namespace)
+        is_other_context = bool(given.context) and given.context != place.context
+        return replace(
+            noted, namespace=given.namespace or place.namespace, context=given.context or place.context,
+            server=given.server or place.server,
+            kubeconfig=self.kubeconfig if is_other_context else noted.kubeconfig,
         )  # fmt: skip
 
 
@@ -163,7 +200,7 @@ def _target(
     skip = environ.get("ARGO_INSECURE_SKIP_VERIFY", str(argo.get("insecure_skip_verify", ""))).lower() == "true"
     common = Target(
         name, origin, kubeconfig=_path(kubernetes.get("kubeconfig")), ca_file=_path(argo.get("ca_file")),
-        skip_verify=skip, is_namespace_given=bool(options.namespace),
+        skip_verify=skip, given=options,
         instance_id=environ.get("ARGO_INSTANCEID", str(file.get("instance_id", ""))),
         token_given=environ.get("ARGO_TOKEN", ""), token_file=_path(argo.get("token_file")),
     )  # fmt: skip
@@ -225,6 +262,11 @@ def _faults(path: Path, value: Any) -> Iterator[Problem]:
             )
         elif not isinstance(item, str):
             yield Problem(f"{path} {key}", f"is {item!r}", "write a name")
+
+
+def _address(url: str) -> str:
+    """To compare: a scheme may be left out."""
+    return f"{'' if '://' in url or not url else 'https://'}{url.rstrip('/')}"
 
 
 def _server(environ: Mapping[str, str]) -> str:
