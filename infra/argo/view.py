@@ -40,6 +40,7 @@ class PodOfTask:
     pod: str
     started_at: str
     is_over: bool
+    has_succeeded: bool
 
 
 def engine_view(workflow: Workflow) -> EngineView:
@@ -144,6 +145,7 @@ def pods_of(workflow: Workflow) -> Iterator[PodOfTask]:
             pod=pod_name(name, node),
             started_at=str(node.get("startedAt") or ""),
             is_over=node.get("phase") not in ("Pending", "Running"),
+            has_succeeded=node.get("phase") == "Succeeded",
         )
 
 

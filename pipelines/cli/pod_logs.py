@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from components.errors import ArgosyError, ExitCode
+from components.errors import ArgosyError, EnvironmentUnfit, ExitCode
 from components.report.logs import LogFile, PartlyRefused
 from infra.argo.view import PodOfTask, pods_of
 
@@ -34,6 +34,10 @@ class PodLogs:
         self._streams: dict[str, LogStream] = {}
         self._begun: set[str] = set()
         self._refused: dict[str, ArgosyError] = {}
+        self._has_read = False
+        """A line, of any pod."""
+        self._silent: str = ""
+        """A task that succeeded and whose pod shows nothing: each says something."""
         self._threads: list[threading.Thread] = []
         self._closed = threading.Event()
         self._looked_at: float | None = None
@@ -55,6 +59,14 @@ class PodLogs:
         found = sorted(self._files.copy().values(), key=lambda file: file.started_at)
         if self._refused:
             raise PartlyRefused(found, next(iter(self._refused.copy().values())))
+        if self._silent and not self._has_read and self._argo.target == "argo-server":
+            # Which keeps to itself that the API server refused it the log of a pod.
+            seen = f"the Argo Server shows no line of any pod, not even of {self._silent}, which succeeded"
+            fix = (
+                'allow it, unless these pods are gone: a Role with verb "get" on "pods/log" of API group "" for the '
+                "token's account"
+            )
+            raise PartlyRefused(found, EnvironmentUnfit("NoPodLogs", seen, fix))
         return found
 
     def close(self) -> None:
@@ -91,6 +103,8 @@ class PodLogs:
             return
         if stream is not None:
             self._write(pod, stream)
+            if pod.has_succeeded and not self._has_read:
+                self._silent = pod.task
 
     def _keep_up(self, workflow: str, pod: PodOfTask) -> None:
         # A connection that broke is made anew: the file then starts over, and its reader goes on behind what it has
@@ -118,5 +132,6 @@ class PodLogs:
         with stream, path.open("wb", buffering=0) as file:
             self._files[pod.pod] = LogFile(pod.task, path, pod.started_at)
             for line in stream:
+                self._has_read = True
                 if not _OF_ARGO.match(line):
                     file.write(line + b"\n")

@@ -82,6 +82,23 @@ def test_who_follows_is_told_at_once_and_once(refused: Shell) -> None:
     assert text.count("what stages wrote is not all shown: Forbidden: ") == 1
 
 
+def test_a_server_that_shows_nothing_of_a_stage_that_succeeded_is_no_stage_without_output(refused: Shell) -> None:
+    """Argo Server hides that it may not read a pod's log in the caller's name."""
+    name = refused.submit()
+    refused.becomes(name, "Running", a_pod(name, "preflight", "Succeeded"), a_pod(name, "verify", "Failed"))
+
+    code, text = refused("logs", name)
+
+    assert (code, text.partition(",")[0]) == (81, "NoPodLogs: the Argo Server shows no line of any pod")
+    assert "not even of preflight, which succeeded" in text
+    assert 'a Role with verb "get" on "pods/log" of API group ""' in text
+    refused.server.logs[f"{name}-verify-verify"] = b"no such corpus"
+    assert refused("logs", name)[0] == 0
+    refused.becomes(name, "Failed", a_pod(name, "verify", "Failed", "ImagePullBackOff"))
+    refused.server.logs.clear()
+    assert refused("logs", name) == (0, "")
+
+
 def test_a_run_of_a_cluster_is_not_suggested_to_who_asks_this_machine_for_it(refused: Shell) -> None:
     name = refused.submit()
 
