@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from components.agent.events import Moment, Prepared
-from components.agent.first_failure import ExitSeen, first_failure
+from components.agent.first_failure import ExitSeen, first_failure, patience_seconds
 from components.agent.messages import Progressed, RankExited, Started
 from components.contracts.gang import AttemptView, Failure, FailureKind, GangSpec, RankView
 from components.contracts.lifecycle import RankState
@@ -59,6 +59,11 @@ class Attempt:
     @property
     def has_failure(self) -> bool:
         return any(seen.is_failure for seen in self._exits)
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long the other ranks may still end by themselves; 0 once it is clear what came first."""
+        return patience_seconds(self._exits)
 
     @property
     def has_failed(self) -> bool:

@@ -101,6 +101,8 @@ class Coordinator:
         self._pending: Verdict | None = None
         """What the gang will end with whatever its ranks do: a peer is lost, a newer term has begun."""
         self._num_port_retries = 0
+        self._is_patient = False
+        """Ranks may still end by themselves, and one of them be the cause."""
         self._charged = spec.begin_charged
         self._start_clock_at = now.seconds
         self._drain_until: float | None = None
@@ -204,11 +206,14 @@ class Coordinator:
         return []
 
     def _on_exit(self, attempt: Attempt, now: Moment) -> list[Action]:
+        if self.phase is Phase.ENDING and self._is_patient and attempt.patience_seconds == 0:
+            self._is_patient = False
+            return [Tell(None, Kill(attempt=attempt.number))]
         if self.phase not in (Phase.STARTING, Phase.RUNNING):
             return []
         if self.stopping is None and attempt.has_failure:
             attempt.ended_by_failure = True
-            return self._end(now)
+            return self._end(now, patience_seconds=attempt.patience_seconds)
         return self._end(now) if attempt.all_exited else []
 
     def _on_progress(self, attempt: Attempt, node_rank: int, message: Progressed, now: Moment) -> None:
@@ -273,12 +278,14 @@ class Coordinator:
             return []
         return self._finish(self.stopping.verdict(), now)
 
-    def _end(self, now: Moment) -> list[Action]:
+    def _end(self, now: Moment, *, patience_seconds: float = 0) -> list[Action]:
         """Take the ranks down on every node; those that have ended leave no processes behind either."""
         attempt = self.attempt
         assert attempt is not None
         self._enter(Phase.ENDING, now)
-        return [Tell(None, Kill(attempt=attempt.number)), *self._check_down(now)]
+        self._is_patient = patience_seconds > 0
+        kill = Kill(attempt=attempt.number, patience_seconds=patience_seconds)
+        return [Tell(None, kill), *self._check_down(now)]
 
     def _check_down(self, now: Moment) -> list[Action]:
         attempt = self.attempt

@@ -3,13 +3,15 @@
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from components.agent.addresses import is_loopback
 from components.agent.events import Event, Heard, Lost
-from components.agent.messages import BadMessage, Beat, Joined, ToNode, read_from_node
+from components.agent.messages import BadMessage, Beat, Joined, RankExited, ToNode, read_from_node
+from components.agent.peer_clock import PeerClock
 from components.agent.run_context import RunContext
 from components.agent.tasks import Tasks
 from components.agent.wire import Channel, NotOurs, admit
@@ -29,6 +31,7 @@ _MAX_COMPLAINTS = 20
 class _Member:
     channel: Channel
     heard_at: float
+    clock: PeerClock = field(default_factory=PeerClock)
 
 
 class Hub:
@@ -100,6 +103,7 @@ class Hub:
     async def _listen(self, node_rank: int, channel: Channel) -> None:
         loop = asyncio.get_running_loop()
         member = self._members[node_rank] = _Member(channel, loop.time())
+        channel.send(Beat(at=time.time()).to_bytes())
         why = "its connection closed"
         try:
             while True:
@@ -107,8 +111,13 @@ class Hub:
                 member.heard_at = loop.time()
                 if isinstance(message, Joined):
                     message = message.model_copy(update={"probe_host": channel.peer_host})
+                if isinstance(message, RankExited):
+                    at, within = member.clock.here(message.at)
+                    message = message.model_copy(update={"at": at, "within": within})
                 if not isinstance(message, Beat):
                     self._on_event(Heard(node_rank, message))
+                elif message.answers is not None and message.at is not None:
+                    member.clock.on_answer(asked_at=message.answers, answered_at=message.at, now=time.time())
         except EOFError:
             pass
         except (NotOurs, BadMessage) as error:
@@ -137,7 +146,7 @@ class Hub:
                 elif member.channel.unsent_bytes > _MAX_UNSENT_BYTES:
                     self._drop(node_rank, member, "it does not read what it is sent")
                 else:
-                    member.channel.send(Beat().to_bytes())
+                    member.channel.send(Beat(at=time.time()).to_bytes())
 
     def _drop(self, node_rank: int, member: _Member, why: str) -> None:
         self._leave(node_rank, member, why)

@@ -1,6 +1,7 @@
 """Every other agent's way to the coordinator: finds it, proves itself, and notices when it is gone."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,7 +83,9 @@ class Link:
             while True:
                 message = read_to_node(await channel.receive())
                 self._heard_at = loop.time()
-                if not isinstance(message, Beat):
+                if isinstance(message, Beat):
+                    channel.send(Beat(at=time.time(), answers=message.at).to_bytes())
+                else:
                     self._on_message(message)
         except EOFError:
             pass

@@ -14,9 +14,13 @@ from components.errors import ArgosyError, ExitCode
 
 
 class Beat(Document):
-    """Alive."""
+    """Alive. The coordinator's tells its time, which an agent answers at once with that and its own."""
 
     kind: Literal["beat"] = "beat"
+    at: float | None = None
+    """Unix time by the sender's clock."""
+    answers: float | None = None
+    """The `at` of the coordinator's beat."""
 
 
 class Joined(Document):
@@ -85,7 +89,9 @@ class RankExited(Document):
     ended_by_us: bool = False
     """After we sent it a signal."""
     at: float
-    """Unix time by this node's clock."""
+    """Unix time by this node's clock; the coordinator puts it in its own."""
+    within: NonNegativeFloat = 0
+    """To how many seconds the coordinator's translation of `at` is right; it fills this in."""
     last_lines: tuple[str, ...] = ()
 
 
@@ -190,10 +196,12 @@ class Stop(Document):
 
 
 class Kill(Document):
-    """End the ranks now, then publish what is READY. Answered by Down and Drained."""
+    """End the ranks, then publish what is READY. Answered by Down and Drained. A second one can make it faster."""
 
     kind: Literal["kill"] = "kill"
     attempt: NonNegativeInt
+    patience_seconds: NonNegativeFloat = 0
+    """How long ranks may first end by themselves: one that does was not ended by us."""
 
 
 class Discard(Document):

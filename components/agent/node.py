@@ -73,6 +73,8 @@ class Node:
         self._devices: tuple[int, ...] = ()
         self._publishing: asyncio.Task[None] | None = None
         self._kill_watch: asyncio.TimerHandle | None = None
+        self._down_number: int | None = None
+        """The attempt that has been reported down."""
 
     async def open(self) -> None:
         """Start the guard. Raises GuardFailed."""
@@ -100,8 +102,8 @@ class Node:
                 self._start(message)
             case Stop():
                 self._stop()
-            case Kill(attempt=attempt):
-                self._kill(attempt)
+            case Kill():
+                self._kill(message.attempt, message.patience_seconds)
             case Discard(term=term, step=step):
                 if (path := self._staged.pop((term, step), None)) is not None:
                     self._disk.submit(shutil.rmtree, path, ignore_errors=True)
@@ -183,21 +185,28 @@ class Node:
             self._context.log.warning("cannot create the stop file; SIGTERM must do", seen=str(error))
         self._guard.send(type="signal", signal="SIGTERM")
 
-    def _kill(self, number: int) -> None:
+    def _kill(self, number: int, patience_seconds: float) -> None:
+        if self._down_number == number:
+            return
         attempt = self._attempt
         if attempt is not None and attempt.number == number:
             attempt.called_off.set()
         if not self._guard.is_there or attempt is None or attempt.number != number or not attempt.is_launched:
             self._down(number)
             return
-        self._guard.send(type="kill", grace_seconds=KILL_GRACE_SECONDS)
-        self._kill_watch = asyncio.get_running_loop().call_later(_KILLED_SECONDS, self._kill_ourselves)
+        self._guard.send(type="kill", grace_seconds=KILL_GRACE_SECONDS, patience_seconds=patience_seconds)
+        if self._kill_watch is None:
+            seconds = patience_seconds + _KILLED_SECONDS
+            self._kill_watch = asyncio.get_running_loop().call_later(seconds, self._kill_ourselves)
 
     def _kill_ourselves(self) -> None:
         self._context.log.warning("the guard does not kill its ranks: the agent does, and the guard with them")
         self._guard.kill_all(self._keep())  # then the guard's connection closes, which says the rest
 
     def _down(self, number: int) -> None:
+        if self._down_number == number:
+            return
+        self._down_number = number
         if self._kill_watch is not None:
             self._kill_watch.cancel()
             self._kill_watch = None

@@ -9,7 +9,8 @@ connects to the agent that listens there and speaks JSON lines. In a pod the age
                                                  also memory, cores and `program` {argv, cwd, env}
     {"type": "start", "attempt": n, "ranks": [{"rank", "argv", "env", "cwd"}]}   env: added to ours, null removes
     {"type": "signal", "signal": "SIGTERM"}      to the ranks, not to their children
-    {"type": "kill", "grace_seconds": s}         SIGTERM to the ranks, then SIGKILL to every descendant
+    {"type": "kill", "grace_seconds": s}         SIGTERM to the ranks, then SIGKILL to every descendant; with
+                                                 `patience_seconds` the ranks may first end by themselves
     {"type": "usage"}                            CPU time of all descendants so far
     {"type": "exit"}                             kill everything and go
 
@@ -44,6 +45,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PF_EXITING = 4  # in the flags of /proc/<pid>/stat
 READ_BYTES = 65536
 PAUSE_ABOVE_BYTES, RESUME_BELOW_BYTES = 1 << 20, 1 << 18
 MAX_LINE_BYTES = 16 << 20
@@ -90,7 +92,9 @@ class Guard:
         self.outgoing_bytes = 0
         self.ranks: dict[int, Rank] = {}
         self.attempt, self.is_paused, self.is_over = 0, False, False
+        self.end_at: float | None = None  # when ranks that may still end by themselves are told to
         self.kill_at: float | None = None
+        self.grace_seconds = 0.0
         self.kill_pause, self.exit_when_killed = 0.0, False
         self.devices: Devices | None = None
 
@@ -115,14 +119,15 @@ class Guard:
 
     def timeout(self) -> float | None:
         moments = [self.devices.deadline] if self.devices else []
-        if self.kill_at is not None:
-            moments.append(self.kill_at)
+        moments += [moment for moment in (self.end_at, self.kill_at) if moment is not None]
         return max(0.0, min(moments) - time.monotonic()) if moments else None
 
     def tick(self) -> None:
         if self.devices and time.monotonic() >= self.devices.deadline:
             send_signal(self.devices.process.pid, signal.SIGKILL)
             self.answer_readings(self.devices, None)
+        if self.end_at is not None:
+            self.end_round(self.end_at)
         if self.kill_at is not None:
             self.kill_round(self.kill_at)
 
@@ -193,7 +198,7 @@ class Guard:
         elif kind == "signal":
             self.signal_ranks(getattr(signal, message["signal"]))
         elif kind == "kill":
-            self.kill(message["grace_seconds"])
+            self.kill(message["grace_seconds"], message.get("patience_seconds", 0.0))
         elif kind == "readings":
             if self.in_pod:
                 self.place = {**free_memory(), "cores": usable_cores(), "program": look_up(message["program"])}
@@ -225,7 +230,7 @@ class Guard:
             )  # fmt: skip
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             program, folder = wanted["argv"][0], wanted["cwd"] or os.getcwd()
-            self.send_exit(wanted["rank"], error=f"cannot start {program!r} in {folder}: {error}")
+            self.send_exit(wanted["rank"], time.time(), error=f"cannot start {program!r} in {folder}: {error}")
             return
         rank = self.ranks[wanted["rank"]] = Rank(wanted["rank"], process)
         for descriptor in rank.pipes:
@@ -233,8 +238,8 @@ class Guard:
             if not self.is_paused:
                 self.watch(rank, descriptor)
 
-    def send_exit(self, number: int, **how: Any) -> None:
-        self.send(type="exited", attempt=self.attempt, rank=number, at=time.time(), **how)
+    def send_exit(self, number: int, at: float, **how: Any) -> None:
+        self.send(type="exited", attempt=self.attempt, rank=number, at=at, **how)
 
     def watch(self, rank: Rank, descriptor: int) -> None:
         self.selector.register(descriptor, selectors.EVENT_READ, lambda _: self.relay(rank, descriptor))
@@ -282,33 +287,41 @@ class Guard:
                 return
             if pid == 0:
                 return
+            at = time.time()
             if self.devices and pid == self.devices.process.pid:
                 self.answer_readings(self.devices, exit_code_of(status))
             for rank in self.ranks.values():
                 if rank.process.pid == pid and not rank.has_exited:
-                    self.on_exit(rank, status)
+                    self.on_exit(rank, status, at)
 
-    def on_exit(self, rank: Rank, status: int) -> None:
+    def on_exit(self, rank: Rank, status: int, at: float) -> None:
         rank.has_exited = True
         rank.process.returncode = exit_code_of(status)  # reaped here: Popen must not look again
         self.drain(rank)
         if os.WIFSIGNALED(status):
-            self.send_exit(rank.number, signal=signal_name(os.WTERMSIG(status)), ended_by_us=rank.ended_by_us)
+            self.send_exit(rank.number, at, signal=signal_name(os.WTERMSIG(status)), ended_by_us=rank.ended_by_us)
         else:
-            self.send_exit(rank.number, exit_code=os.WEXITSTATUS(status), ended_by_us=rank.ended_by_us)
+            self.send_exit(rank.number, at, exit_code=os.WEXITSTATUS(status), ended_by_us=rank.ended_by_us)
 
     def signal_ranks(self, number: int) -> None:
         table = process_table()
         for rank in self.ranks.values():
-            if not rank.has_exited:
+            if not rank.has_exited and not is_exiting(rank.process.pid):
                 rank.ended_by_us = True
                 for pid in behind_shells(rank.process.pid, table):
                     send_signal(pid, number)
 
-    def kill(self, grace_seconds: float) -> None:
+    def kill(self, grace_seconds: float, patience_seconds: float = 0.0) -> None:
         self.reap()  # what ended before this was not our doing
+        self.grace_seconds, self.end_at = grace_seconds, time.monotonic() + patience_seconds
+        self.end_round(self.end_at)
+
+    def end_round(self, end_at: float) -> None:
+        if time.monotonic() < end_at and not all(rank.has_exited for rank in self.ranks.values()):
+            return
+        self.end_at = None
         self.signal_ranks(signal.SIGTERM)
-        self.kill_at, self.kill_pause = time.monotonic() + grace_seconds, 0.005
+        self.kill_at, self.kill_pause = time.monotonic() + self.grace_seconds, 0.005
         self.kill_round(self.kill_at)
 
     def kill_round(self, kill_at: float) -> None:
@@ -467,6 +480,16 @@ class Process:
             return len(os.listdir(f"/proc/{self.pid}/task")) > 1
         except OSError:
             return False
+
+
+def is_exiting(pid: int) -> bool:
+    """Whether it ends already, of its own: its sockets close, as its peers see, before it is dead."""
+    flags = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat", "rb") as file:
+                flags.append(int(Process(pid, file.read()).fields[6]))
+    return bool(flags) and all(flag & PF_EXITING for flag in flags)
 
 
 def process_table() -> dict[int, Process]:

@@ -26,7 +26,8 @@ def describe_failure(failure: Failure) -> str:
     where = "" if failure.node_rank is None else f" on node {failure.node_rank}"
     text = f"rank {failure.rank}{where} {ending}" if ending and failure.rank is not None else failure.message
     line = next((line.strip() for line in reversed(failure.last_lines) if line.strip()), "")
-    return text + (f' (last line: "{line[:_MAX_LINE]}")' if line else "")
+    text += f' (last line: "{line[:_MAX_LINE]}")' if line else ""
+    return text + (f"; {failure.also}" if failure.also and failure.also not in text else "")
 
 
 def lost_agent(agents: Sequence[AgentStatus]) -> AgentStatus | None:

@@ -355,7 +355,27 @@ def test_the_earliest_failure_is_blamed_though_it_is_heard_last() -> None:
     drive.settle()
     failure = drive.state.attempts[0].failure
     assert failure is not None
-    assert (failure.rank, failure.signal, failure.message) == (1, "SIGKILL", "rank 1 was killed by SIGKILL")
+    assert (failure.rank, failure.signal) == (1, "SIGKILL")
+    assert failure.message == "rank 1 was killed by SIGKILL; rank 0 exited with code 1 0.030 s later"
+
+
+def test_ranks_may_end_by_themselves_until_it_is_clear_which_failed_first() -> None:
+    drive = Drive(num_nodes=3)
+    drive.run()
+    assert drive.exit(0, 1, at=10.0, lines=("a peer is gone",)) == [Tell(None, Kill(attempt=0, patience_seconds=1))]
+    assert drive.exit(2, 1, at=10.1, lines=("a peer is gone",)) == []
+    assert drive.exit(1, 3, at=10.2) == [Tell(None, Kill(attempt=0))]
+    drive.settle()
+    failure = drive.state.attempts[0].failure
+    assert failure is not None
+    assert (failure.rank, failure.exit_code) == (1, 3)
+
+
+def test_a_rank_killed_by_a_signal_leaves_nothing_to_wait_for() -> None:
+    drive = Drive()
+    drive.run()
+    assert drive.exit(1, signal="SIGKILL", at=10.0) == [Tell(None, Kill(attempt=0))]
+    assert drive.exit(0, 1, at=10.1, lines=("a peer is gone",)) == []
 
 
 @pytest.mark.parametrize(("kind", "code", "reason"), [("exit", 90, "WorkerFailed"), ("hang", 91, "Hang")])

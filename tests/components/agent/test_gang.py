@@ -107,6 +107,33 @@ def test_a_failing_rank_is_named_and_the_gang_resumes_from_its_verified_checkpoi
     assert [begin.source for begin in gang.history.begins] == [None, "step-6-term-1"]
 
 
+def test_who_loses_its_peer_is_not_blamed_though_the_peer_takes_longer_to_die(new_gang: NewGang) -> None:
+    program = python("""if True:
+        import os, socket, sys, time
+        address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        if os.environ["RANK"] == "0":
+            with socket.create_server(address) as server:
+                server.accept()[0].recv(1)
+            sys.exit("a peer is gone")
+        while True:
+            try:
+                peer = socket.create_connection(address)
+                break
+            except OSError:
+                time.sleep(0.02)
+        peer.close()
+        time.sleep(0.2)  # an interpreter, or the kernel, cleans up
+        os._exit(3)
+    """)
+    gang = new_gang(program, max_restarts=0).start()
+    assert gang.wait() == [90, 90]
+    failure = gang.final.attempts[0].failure
+    assert failure is not None
+    assert (failure.rank, failure.node_rank, failure.exit_code) == (1, 1, 3)
+    assert failure.message == f"rank 1 exited with code 3; {failure.also}"
+    assert failure.also.startswith("rank 0 exited with code 1 ")
+
+
 def test_a_killed_rank_takes_down_peers_that_ignore_sigterm(new_gang: NewGang) -> None:
     stubborn = python("import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('up', flush=True)\ntime.sleep(60)")
     gang = new_gang(stubborn, max_restarts=0).start()

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from components.guard.guard import is_exiting
 from components.runtime.processes import become_subreaper, is_alive, kill_descendants
 from tests.components.launch.stage import handles, wait_until
 
@@ -210,6 +211,66 @@ def test_what_failed_before_the_kill_was_not_our_doing(agent: AgentSide) -> None
     second = agent.next("exited")
     assert (first["rank"], first["exit_code"], first["ended_by_us"]) == (0, 5, False)
     assert (second["rank"], second["ended_by_us"]) == (1, True)
+
+
+def test_a_rank_that_is_given_time_ends_by_itself(agent: AgentSide, tmp_path: Path) -> None:
+    agent.start(["sh", "-c", f"while [ ! -e {tmp_path / 'go'} ]; do sleep 0.02; done; exit 3"])
+    agent.tell(type="kill", grace_seconds=30, patience_seconds=600)
+    agent.tell(type="usage")
+    agent.next("usage")  # so it knows of the kill
+    (tmp_path / "go").touch()
+    ending = agent.next("exited")
+    assert (ending["exit_code"], ending["ended_by_us"]) == (3, False)
+    agent.next("killed")
+
+
+def test_a_second_kill_can_end_the_time_that_ranks_were_given(agent: AgentSide) -> None:
+    agent.start(["sleep", "60"])
+    agent.tell(type="kill", grace_seconds=30, patience_seconds=600)
+    agent.tell(type="kill", grace_seconds=30)
+    ending = agent.next("exited")
+    assert (ending["signal"], ending["ended_by_us"]) == ("SIGTERM", True)
+    agent.next("killed")
+
+
+def test_time_that_is_not_used_runs_out(agent: AgentSide) -> None:
+    agent.start(["sleep", "60"])
+    agent.tell(type="kill", grace_seconds=30, patience_seconds=0.05)
+    assert agent.next("exited")["ended_by_us"] is True
+    agent.next("killed")
+
+
+def test_a_process_whose_sockets_are_closed_already_ends_of_its_own() -> None:
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # dead, and still in the table
+    living = subprocess.Popen(["sleep", "60"])
+    try:
+        assert is_exiting(ended.pid)
+        assert not is_exiting(living.pid)
+    finally:
+        living.kill()
+        assert (ended.wait(), living.wait()) == (0, -signal.SIGKILL)
+    assert not is_exiting(ended.pid)
+
+
+def test_a_process_whose_first_thread_alone_has_ended_lives() -> None:
+    program = (
+        "import ctypes, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "print('up', flush=True)\n"
+        "ctypes.CDLL(None).syscall(60 if __import__('platform').machine() == 'x86_64' else 93, 0)"
+    )
+    process = subprocess.Popen(python(program), stdout=subprocess.PIPE)
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == b"up\n"
+        wait_until(
+            lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", "its end"
+        )
+        assert not is_exiting(process.pid)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_the_guard_ends_everything_when_its_agent_is_gone(agent: AgentSide, tmp_path: Path) -> None:
