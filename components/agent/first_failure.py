@@ -116,7 +116,7 @@ def _how(ending: RankExited) -> str:
     return f"rank {ending.rank} exited with code {ending.exit_code}"
 
 
-def _also(first: RankExited, others: Sequence[RankExited]) -> str:
+def _also(first: RankExited, others: Sequence[RankExited]) -> str | None:
     told = []
     for ending in others[:_MAX_OTHERS]:
         gap = ending.at - first.at
@@ -125,7 +125,7 @@ def _also(first: RankExited, others: Sequence[RankExited]) -> str:
         told.append(f"{_how(ending)} {when if is_known else 'about then'}")
     if len(others) > _MAX_OTHERS:
         told.append(f"{len(others) - _MAX_OTHERS} more ranks failed")
-    return ", ".join(told)
+    return ", ".join(told) or None
 
 
 def _port_taken(lines: Sequence[str], master_port: int) -> str:

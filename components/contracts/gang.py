@@ -144,7 +144,7 @@ class Failure(Document):
     """For example SIGKILL."""
     message: str
     """One sentence; `also` is a part of it."""
-    also: str = ""
+    also: str | None = None
     """Which other ranks ended by themselves, and when: `rank 0 exited with code 1 0.004 s later`."""
     last_lines: tuple[str, ...] = ()
     """The failing rank's last output, control characters removed, at most 20 lines of 500 characters."""

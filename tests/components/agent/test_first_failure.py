@@ -113,7 +113,7 @@ def test_of_many_ranks_that_followed_three_are_named() -> None:
 
 def test_who_was_ended_by_us_is_neither_blamed_nor_named() -> None:
     failure = blamed(seen(0, 10.0, 3), seen(1, 9.9, signal="SIGTERM", by_us=True))
-    assert (failure.rank, failure.also) == (0, "")
+    assert (failure.rank, failure.also) == (0, None)
 
 
 def test_the_others_are_given_time_only_while_the_cause_may_be_among_them() -> None:

@@ -131,6 +131,7 @@ def test_who_loses_its_peer_is_not_blamed_though_the_peer_takes_longer_to_die(ne
     assert failure is not None
     assert (failure.rank, failure.node_rank, failure.exit_code) == (1, 1, 3)
     assert failure.message == f"rank 1 exited with code 3; {failure.also}"
+    assert failure.also is not None
     assert failure.also.startswith("rank 0 exited with code 1 ")
 
 
