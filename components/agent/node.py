@@ -73,8 +73,7 @@ class Node:
         self._devices: tuple[int, ...] = ()
         self._publishing: asyncio.Task[None] | None = None
         self._kill_watch: asyncio.TimerHandle | None = None
-        self._down_number: int | None = None
-        """The attempt that has been reported down."""
+        self._down_number: int | None = None  # the attempt last reported down
 
     async def open(self) -> None:
         """Start the guard. Raises GuardFailed."""
@@ -102,7 +101,7 @@ class Node:
                 self._start(message)
             case Stop():
                 self._stop()
-            case Kill():
+            case Kill() if message.attempt != self._down_number:
                 self._kill(message.attempt, message.patience_seconds)
             case Discard(term=term, step=step):
                 if (path := self._staged.pop((term, step), None)) is not None:
@@ -186,8 +185,6 @@ class Node:
         self._guard.send(type="signal", signal="SIGTERM")
 
     def _kill(self, number: int, patience_seconds: float) -> None:
-        if self._down_number == number:
-            return
         attempt = self._attempt
         if attempt is not None and attempt.number == number:
             attempt.called_off.set()
@@ -196,8 +193,8 @@ class Node:
             return
         self._guard.send(type="kill", grace_seconds=KILL_GRACE_SECONDS, patience_seconds=patience_seconds)
         if self._kill_watch is None:
-            seconds = patience_seconds + _KILLED_SECONDS
-            self._kill_watch = asyncio.get_running_loop().call_later(seconds, self._kill_ourselves)
+            loop, seconds = asyncio.get_running_loop(), patience_seconds + _KILLED_SECONDS
+            self._kill_watch = loop.call_later(seconds, self._kill_ourselves)
 
     def _kill_ourselves(self) -> None:
         self._context.log.warning("the guard does not kill its ranks: the agent does, and the guard with them")
