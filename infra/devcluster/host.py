@@ -10,6 +10,7 @@ from infra.devcluster import cgroups
 from infra.devcluster.build import INSTALL_GO, find_go, go_version
 from infra.devcluster.commands import run
 from infra.devcluster.node import CNI_PROGRAMS
+from infra.devcluster.running import RECORD
 
 PACKAGES = {
     "containerd": "containerd", "ctr": "containerd", "runc": "runc", "buildah": "buildah", "debootstrap": "debootstrap",
@@ -20,6 +21,8 @@ PACKAGES = {
 
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "pids", "devices", "freezer")
 NEEDED_BYTES = 12 << 30
+NEEDED_BESIDE_BYTES = 2 << 30
+"""Where a cluster has been made already, which holds what it needs."""
 
 
 def check() -> None:
@@ -56,10 +59,15 @@ def missing() -> list[Problem]:
     if "overlay" not in Path("/proc/filesystems").read_text().split():
         found.append(Problem("kernel", "has no overlayfs", "load the module overlay"))
     found += _controllers()
-    folder = Path("/var/lib")
-    if (free := shutil.disk_usage(folder).free) < NEEDED_BYTES:
-        found.append(Problem(str(folder), f"has {free >> 30} GiB free", f"{NEEDED_BYTES >> 30} GiB are needed"))
+    found += _disk(Path("/var/lib"), needed=NEEDED_BESIDE_BYTES if RECORD.exists() else NEEDED_BYTES)
     return found
+
+
+def _disk(folder: Path, *, needed: int) -> list[Problem]:
+    free = shutil.disk_usage(folder).free
+    return [] if free >= needed else [
+        Problem(str(folder), f"has {free >> 30} GiB free", f"{needed >> 30} GiB are needed")
+    ]  # fmt: skip
 
 
 def _may_isolate() -> bool:
