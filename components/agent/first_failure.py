@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 
 from components.agent.messages import RankExited
 from components.contracts.clock import utc_text
@@ -51,6 +52,14 @@ class ExitSeen:
             ending.error is not None or ending.signal is not None or ending.exit_code != 0
         )
 
+    @cached_property
+    def doubt(self) -> int:
+        """How much it looks like the consequence of another one. Asked again at every further end, in large gangs."""
+        ending = self.exit
+        if ending.error is not None or (ending.signal is not None and ending.signal not in _SIGNALS_OF_ITS_OWN):
+            return _SURE
+        return _LOST_PEER if any(_PEER_WORDS.search(line) for line in ending.last_lines) else _UNSURE
+
 
 def first_failure(exits: Sequence[ExitSeen], *, master_port: int, has_stepped: bool) -> Failure | None:
     """The failure that came first, or None when no rank failed by itself. Ranks that we ended are never blamed.
@@ -63,8 +72,8 @@ def first_failure(exits: Sequence[ExitSeen], *, master_port: int, has_stepped: b
     failures = sorted((seen for seen in exits if seen.is_failure), key=lambda seen: (seen.exit.at, seen.exit.rank))
     if not failures:
         return None
-    causes = [seen for seen in failures if _doubt(seen.exit) < _LOST_PEER] or failures
-    first = min((seen for seen in causes if _is_close(causes[0].exit, seen.exit)), key=lambda seen: _doubt(seen.exit))
+    causes = [seen for seen in failures if seen.doubt < _LOST_PEER] or failures
+    first = min((seen for seen in causes if _is_close(causes[0].exit, seen.exit)), key=lambda seen: seen.doubt)
     ending = first.exit
     if ending.error is not None:
         kind, message = FailureKind.START_FAILED, ending.error
@@ -88,20 +97,10 @@ def patience_seconds(exits: Sequence[ExitSeen]) -> float:
     0 when there is no doubt: a rank that could not start or died of a signal that others sent, or one that says nothing
     of a lost peer beside one that does.
     """
-    doubts = {_doubt(seen.exit) for seen in exits if seen.is_failure}
+    doubts = {seen.doubt for seen in exits if seen.is_failure}
     if not doubts or min(doubts) == _SURE or len(doubts) > 1:
         return 0.0
     return LOST_PEER_SECONDS if doubts == {_LOST_PEER} else EXIT_SECONDS
-
-
-def _doubt(ending: RankExited) -> int:
-    """How much an end looks like the consequence of another one."""
-    if ending.error is not None:
-        return _SURE
-    is_own = ending.signal is None or ending.signal in _SIGNALS_OF_ITS_OWN
-    if not is_own:
-        return _SURE
-    return _LOST_PEER if any(_PEER_WORDS.search(line) for line in ending.last_lines) else _UNSURE
 
 
 def _is_close(one: RankExited, other: RankExited) -> bool:
