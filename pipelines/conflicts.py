@@ -69,15 +69,7 @@ def conflicts(config: "TrainConfig") -> Iterable[tuple[str, str, str]]:
         )
     if config.code is not None and not is_inside(config.launch.workdir or "."):
         yield "launch.workdir", f"is {config.launch.workdir}, outside code.folder", "write a folder relative to it"
-    needed = config.launch.nproc_per_node * config.preflight.memory_per_rank
-    limit = config.launch.resources.memory if config.launch.resources else None
-    if limit is not None and limit < needed:
-        yield (
-            "launch.resources.memory",
-            f"is {write_size(limit)}, but preflight.memory_per_rank and launch.nproc_per_node ask for "
-            f"{write_size(needed)} on each node",
-            f"set at least {write_size(needed)}, or lower preflight.memory_per_rank to what a rank needs",
-        )
+    yield from _too_small(config)
     if config.launch.rdma and config.launch.rdma.resource in (
         (config.launch.resources and config.launch.resources.devices) or {}
     ):
@@ -97,4 +89,17 @@ def conflicts(config: "TrainConfig") -> Iterable[tuple[str, str, str]]:
             "launch.command",
             f"makes the description {size} bytes long with launch.env; at most {MAX_DESCRIPTION_BYTES} are carried",
             "move long arguments into a file that the program reads",
+        )
+
+
+def _too_small(config: "TrainConfig") -> Iterable[tuple[str, str, str]]:
+    """A pod whose own limit is below what its ranks are said to need fits on no node, however large."""
+    needed = config.launch.nproc_per_node * config.preflight.memory_per_rank
+    limit = config.launch.resources.memory if config.launch.resources else None
+    if limit is not None and limit < needed:
+        yield (
+            "launch.resources.memory",
+            f"is {write_size(limit)}, but preflight.memory_per_rank and launch.nproc_per_node ask for "
+            f"{write_size(needed)} on each node",
+            f"set at least {write_size(needed)}, or lower preflight.memory_per_rank to what a rank needs",
         )

@@ -1,4 +1,7 @@
-"""What is known about the words of events."""
+"""What is known about the words of kubelets."""
 
-VAGUE_MESSAGES = ("Error: ErrImagePull", "Error: ImagePullBackOff")
-"""So begins what a kubelet adds to the event that says why it cannot pull an image."""
+IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff")
+"""In turns: an image cannot be pulled; it is waited before that is tried again."""
+
+VAGUE_MESSAGES = tuple(f"Error: {reason}" for reason in IMAGE_REASONS)
+"""So begins the event after the one that says why it cannot be pulled."""

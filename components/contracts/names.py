@@ -52,7 +52,8 @@ def new_run_name(experiment: str) -> str:
 def next_workflow_name(run: str, *, after: str, minute: str) -> str:
     """`<run>-<5 chars>`: the Workflow that takes the run up after another one.
 
-    Whoever does so at the same time gets the same name, so that only one of them is created.
+    Whoever does so at the same time gets the same name, so that only one of them is created. `minute`: of the present
+    time, as text; the pods of a Workflow of that name that was deleted since may still be leaving.
     """
     digest = int.from_bytes(hashlib.sha256(f"{run}\n{after}\n{minute}".encode()).digest())
     places = [len(_ALPHABET) ** power for power in range(5)]

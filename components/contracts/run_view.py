@@ -57,6 +57,9 @@ class EngineNode(Document):
     outputs: dict[str, str] = {}
 
 
+BEFORE_START = (RunState.SUBMITTED, RunState.QUEUED, RunState.STARTING)
+"""States of a gang whose ranks have not begun."""
+
 SUSPENDED = "WorkflowSuspended"
 """With this reason an engine's message begins while somebody holds the run back: no stage starts, and none ends."""
 
@@ -199,6 +202,13 @@ class RunView(Document):
     def gang(self) -> GangState | None:
         """The newest generation's state."""
         return self.gangs[-1] if self.gangs else None
+
+    @property
+    def held_up(self) -> str:
+        """What keeps a gang from starting, in the launcher's words; empty where agent 0 knows better."""
+        launch, gang = self.launch, self.gang
+        is_starting = gang is None or gang.state.is_final or gang.state in BEFORE_START
+        return launch.message if launch is not None and launch.state is RunState.STARTING and is_starting else ""
 
     def stage(self, task: str) -> StageView | None:
         """The stage of that task, or None when it was never heard of."""

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any
 
 from components.contracts.clock import utc_text
+from components.contracts.lists import some_of
 from components.diagnosis.verdict import Actor, Diagnosis, Evidence
 
 
@@ -71,7 +72,10 @@ class Finding:
             who = f"{self.who} (and {len(self.others)} more)"
         evidence = self.evidence
         if self.others:
-            evidence = (*evidence, Evidence(object="also", field=self.reason, value=_listed(self.others)))
+            evidence = (
+                *evidence,
+                Evidence(object="also", field=self.reason, value=some_of(self.others, most=NAMES_SHOWN)),
+            )
         return Diagnosis(
             reason=self.reason, cause=one_line(self.cause.replace("{who}", who), 400),
             since=utc_text(self.since) if self.since else None, actor=self.actor, action=one_line(self.action, 400),
@@ -79,12 +83,7 @@ class Finding:
         )  # fmt: skip
 
 
-_NAMES_SHOWN = 8
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return ", ".join(names[:_NAMES_SHOWN]) + more
+NAMES_SHOWN = 8
 
 
 def one_line(value: str, limit: int = 300) -> str:

@@ -5,7 +5,7 @@ from datetime import datetime
 from components.contracts.clock import parse_utc
 from components.contracts.gang import GangState
 from components.contracts.lifecycle import RunState
-from components.contracts.run_view import RunView, StageState
+from components.contracts.run_view import BEFORE_START, RunView, StageState
 from components.contracts.units import format_duration, parse_duration
 from components.diagnosis.gang import attempts_evidence, gang_waits_for, last_failure
 from components.diagnosis.pending import beginning, explain_pending
@@ -15,7 +15,6 @@ from components.diagnosis.worker import explain_worker
 
 _SILENT_SECONDS = 60.0
 """Agent 0 writes every 5 s; a state this old means that nobody writes it."""
-_BEFORE_START = (RunState.STARTING, RunState.SUBMITTED, RunState.QUEUED)
 _SLOW_SHARE = 0.5
 """Share of a limit after which people should look."""
 
@@ -30,22 +29,15 @@ def diagnose_gang(view: RunView, now: datetime) -> Diagnosis | None:
     queue = view.launch.queue if view.launch else None
     if is_running and queue is not None:
         return diagnose_place(view, queue)
-    held_up = _what_holds_up(view)
-    if is_running and held_up:
-        return _held_up(view, held_up)
+    if is_running and view.held_up:
+        return _held_up(view)
     if view.gang is not None and launch is not None and (is_running or _trains_on(view)):
         return _gang(view, view.gang, now)
     return None
 
 
-def _what_holds_up(view: RunView) -> str:
-    """The launcher's word on a gang that has not started; nothing where agent 0 knows better."""
-    launch, gang = view.launch, view.gang
-    is_starting = gang is None or gang.state.is_final or gang.state in _BEFORE_START
-    return launch.message if launch is not None and launch.state is RunState.STARTING and is_starting else ""
-
-
-def _held_up(view: RunView, message: str) -> Diagnosis:
+def _held_up(view: RunView) -> Diagnosis:
+    message = view.held_up
     generations = view.launch.generations if view.launch is not None else ()
     avoided = generations[-1].excluded_nodes if generations else ()
     found = explain_pending(message, "the gang", avoided=avoided).diagnosis()
@@ -81,7 +73,7 @@ def _gang(view: RunView, gang: GangState, now: datetime) -> Diagnosis:
         )  # fmt: skip
     if gang.state is RunState.RESTARTING:
         return _restarting(view, gang)
-    if gang.state in _BEFORE_START:
+    if gang.state in BEFORE_START:
         return _starting(view, gang, now)
     return _training(view, gang, now)
 

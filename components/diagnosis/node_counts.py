@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from components.cluster.fields import Object, part
+from components.contracts.lists import some_of
 from components.contracts.units import format_size
 from components.diagnosis.constraints import Limit, Removal, Verdict
 from components.diagnosis.finding import one_line
@@ -65,8 +66,7 @@ def of_nodes(pod: Object, fit: Fit | None) -> Iterator[Evidence]:
     for field, names in groups:
         listed = list(names)
         if listed:
-            shown = ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
-            yield Evidence(object="nodes", field=field, value=f"{len(listed)}: {shown}")
+            yield Evidence(object="nodes", field=field, value=f"{len(listed)}: {some_of(listed, most=5)}")
     wants = requests_of(pod)
     for resource, most in fit.largest.items():
         value = f"asked for {amount_of(resource, wants[resource])}, the largest node has {amount_of(resource, most)}"

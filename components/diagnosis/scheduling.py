@@ -7,8 +7,9 @@ from typing import Protocol
 
 from components.cluster.avoidance import avoided_nodes, avoiding
 from components.cluster.fields import Object, condition, moment, parts, text
+from components.contracts.lists import some_of
 from components.diagnosis.constraints import Limit, Removal, Verdict, read_verdict
-from components.diagnosis.finding import Finding, Life, Urgency, one_line
+from components.diagnosis.finding import NAMES_SHOWN, Finding, Life, Urgency, one_line
 from components.diagnosis.node_counts import amount_of, counted, of_nodes, selector_of, sentence, taint_name
 from components.diagnosis.node_fit import Fit, requests_of
 from components.diagnosis.verdict import Actor, Evidence
@@ -114,7 +115,7 @@ def _of_limit(pod: Object, lead: Removal, fit: Fit | None, found: _Maker, counts
         case Limit.SELECTOR if avoided := avoided_nodes(pod):
             return found(
                 "NodesAvoided", f"{{who}} has to avoid nodes that were found unfit or lost before "
-                f"({', '.join(avoided[:8])}{'…' if len(avoided) > 8 else ''}), and finds no other: {counts}",
+                f"({some_of(avoided, most=NAMES_SHOWN)}), and finds no other: {counts}",
                 Actor.PLATFORM, "mend these nodes, or add or free others, then resume the run", Urgency.PASSING,
             )  # fmt: skip
         case Limit.SELECTOR:

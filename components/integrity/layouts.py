@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from components.contracts.lists import some_of
 from components.errors import BadInput, Problem
 from components.integrity.pickle_values import BadPickle, TooLarge
 from components.integrity.place import Place
@@ -112,9 +113,8 @@ def _unknown(place: Place, names: Sequence[str]) -> BadInput:
             "SeveralCheckpoints", f"{place.uri} holds checkpoints in folders of their own", "name one of them",
             problems=[Problem(f"{place.uri}/{name}", "looks like one") for name in inner[:_MAX_SUGGESTED]],
         )  # fmt: skip
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return BadInput(
-        "UnknownFormat", f"{place.uri} holds no checkpoint that is known here, only {shown}",
+        "UnknownFormat", f"{place.uri} holds no checkpoint that is known here, only {some_of(names, most=5)}",
         "looked for .metadata (distributed, torchtitan), iter_<n> or mp_rank_* (Megatron), trainer_state.json"
         " (HF Trainer), *.safetensors, *.ckpt (Lightning), *.pt, *.pth and *.bin",
     )  # fmt: skip

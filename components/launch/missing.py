@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from components.cluster.events import IMAGE_REASONS
 from components.contracts.checks import CheckReport
 from components.contracts.gang import GangState, GenerationView
 from components.contracts.layout import node_checks_key
+from components.contracts.lists import some_of
 from components.contracts.units import format_duration
 from components.errors import ArgosyError
 from components.launch.backend import AgentPhase, AgentStatus
@@ -56,8 +58,7 @@ def _told(laggards: Mapping[str, Sequence[int]]) -> str:
 
 
 def _nodes(ranks: Sequence[int]) -> str:
-    more = f" and {len(ranks) - _MAX_NODES} more" if len(ranks) > _MAX_NODES else ""
-    return f"node{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:_MAX_NODES]))}{more}"
+    return f"node{'s' if len(ranks) > 1 else ''} {some_of(ranks, most=_MAX_NODES)}"
 
 
 def _what_lacks(agent: AgentStatus, report: CheckReport | None) -> str:
@@ -80,8 +81,7 @@ def what_it_avoids(view: GenerationView, before: Sequence[GenerationView]) -> st
     names, last = view.excluded_nodes, before[-1].message if before else ""
     if not names:
         return ""
-    more = f" and {len(names) - _MAX_NODES} more" if len(names) > _MAX_NODES else ""
-    return f"; it had to avoid {', '.join(names[:_MAX_NODES])}{more} after {view.begin_reason}: {last[:MAX_TEXT]}"
+    return f"; it had to avoid {some_of(names, most=_MAX_NODES)} after {view.begin_reason}: {last[:MAX_TEXT]}"
 
 
 class Complaints:
@@ -112,4 +112,4 @@ def _complaint(agents: Sequence[AgentStatus]) -> str:
 
 
 def _is_of_image(text: str) -> bool:
-    return "ErrImagePull" in text or "ImagePullBackOff" in text
+    return any(reason in text for reason in IMAGE_REASONS)

@@ -1,7 +1,6 @@
 """What happened to a run between two looks, in lines for people (pure)."""
 
 from components.contracts.clock import parse_utc
-from components.contracts.lifecycle import RunState
 from components.contracts.run_view import CheckpointRow, RunView, StageState, StageView
 from components.report.text import plain_line
 from pipelines.cli.passed_over import passed_over
@@ -36,9 +35,8 @@ def changes(before: RunView | None, after: RunView) -> list[str]:
         lines.append(
             f"gang {after.gang.state.value}" + (f": {plain_line(after.gang.message)}" if after.gang.message else "")
         )
-    held_up = _held_up(after)
-    if held_up and (before is None or held_up != _held_up(before)):
-        lines.append(f"gang waits: {held_up}")
+    if after.held_up and (before is None or after.held_up != before.held_up):
+        lines.append(f"gang waits: {plain_line(after.held_up)}")
     told = passed_over(before) if before else []
     lines += [f"resumes from {source}: {text}" for source, text in passed_over(after) if (source, text) not in told]
     known = {row.checkpoint: row.status for row in before.checkpoints} if before else {}
@@ -50,12 +48,6 @@ def changes(before: RunView | None, after: RunView) -> list[str]:
         if item.state == "abandoned" and item not in lost:
             lines.append(f"checkpoint {item.checkpoint} not saved: {plain_line(item.reason)}")
     return lines
-
-
-def _held_up(view: RunView) -> str:
-    """What keeps the gang from starting, in the launcher's words."""
-    launch = view.launch
-    return plain_line(launch.message) if launch is not None and launch.state is RunState.STARTING else ""
 
 
 def is_worth_telling(told: RunView | None, now: RunView) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from components.contracts.clock import parse_utc
 from components.contracts.gang import GangState
 from components.contracts.lifecycle import RunState
+from components.contracts.lists import some_of
 from components.contracts.run_view import RunView, StageState, StageView
 from components.contracts.units import format_duration
 from components.diagnosis.diagnose import Diagnosis
@@ -163,8 +164,7 @@ def facts(view: RunView) -> Iterator[tuple[str, str]]:
     for checkpoint, reason in _deleted(view):
         deleted.setdefault(reason, []).append(checkpoint)
     for reason, names in deleted.items():
-        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-        yield "deleted", f"{', '.join(names[:_NAMES_SHOWN])}{more}: {reason}"
+        yield "deleted", f"{some_of(names, most=_NAMES_SHOWN)}: {reason}"
     if view.gang is not None and view.gang.restarts_used:
         yield "restarts", str(view.gang.restarts_used)
     if view.report:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from components.contracts.dataset import FieldType
+from components.contracts.lists import some_of
 from components.dataset.arrow import pyarrow
 
 _SHOWN = 5
@@ -40,8 +41,7 @@ def fault_of(schema: Any, wanted: Sequence[str], text_field: str | None) -> str:
     if text_field is not None:
         kinds = [kind for name, kind in leaves if name == text_field]
         if not kinds:
-            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-            return f"has no column {text_field!r}, its columns are {', '.join(names[:_SHOWN])}{more}"
+            return f"has no column {text_field!r}, its columns are {some_of(names, most=_SHOWN)}"
         if type_of(kinds[0]) not in ("text", "bytes"):
             return f"has {kinds[0]}, not text, in its column {text_field!r}"
         wanted = (text_field,)
