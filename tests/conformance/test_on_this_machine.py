@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.case import Case, differences, read_cases
+from tests.conformance.on_argo import has_crashed
 from tests.conformance.on_this_machine import run_here
 
 CASES = read_cases()
@@ -24,3 +25,9 @@ def test_the_cases_cover_what_argo_decides() -> None:
     for word in words.split():
         assert word in text
     assert len(CASES) >= 15
+
+
+def test_an_executor_that_crashed_is_told_from_one_that_found_no_output() -> None:
+    assert has_crashed({"nodes": {"a": {}, "b": {"message": "wait: Error (exit code 2)"}}})
+    assert not has_crashed({"nodes": {"a": {"message": "wait: Error (exit code 64): no such file"}}})
+    assert not has_crashed({})
